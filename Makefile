@@ -1,0 +1,36 @@
+# Thin lines over cargo and cargo xtask. `make help` lists what there is.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-down test test-unit test-api tools lint generate
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: tools ## Run the operator on a local Kubernetes and show what it offers
+	cargo xtask demo
+
+demo-down: ## Remove every trace of the demo
+	cargo xtask kube down --dir .local/demo
+
+test: test-unit test-api ## Run every tier, quickest first
+
+test-unit: ## Run the tests that need no cluster
+	@echo "=== tier: unit ==="
+	cargo xtask test unit
+
+test-api: tools ## Run the tests against a real API server
+	@echo "=== tier: api ==="
+	cargo xtask test api
+
+tools: ## Build and fetch the pinned tools into a cache outside the tree, once
+	cargo xtask tools
+
+lint: ## Check formatting, clippy, walls, licences and generated files
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo xtask lint-deps
+	cargo xtask generate --check
+	cargo xtask deny
+
+generate: ## Renew every generated file
+	cargo xtask generate

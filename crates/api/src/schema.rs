@@ -1,0 +1,69 @@
+//! Schemas that are not derived from our own types: embedded Kubernetes types and free-form objects.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use crate::quantity;
+
+/// The structural schema of a pod template, generated from the Kubernetes release that tests run (`make generate`
+/// says how). Field descriptions are left out to keep each CRD within what client-side `kubectl apply` can store.
+const POD_TEMPLATE: &str = include_str!("../schema/pod-template.json");
+
+pub(crate) fn pod_template(_: &mut SchemaGenerator) -> Schema {
+    let schema: Value = serde_json::from_str(POD_TEMPLATE).expect("the generated schema is JSON");
+    schema.try_into().expect("the generated schema is an object")
+}
+
+/// See [`quantity::schema`].
+pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
+    quantity::schema().try_into().expect("the schema is an object")
+}
+
+/// A point in time, in RFC 3339.
+pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "date-time" })
+}
+
+/// Any object, kept as it is.
+pub(crate) fn free_form(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Conditions, of which there is one per type.
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": condition(),
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    })
+}
+
+fn condition() -> Value {
+    json!({
+        "type": "object",
+        "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+        "properties": {
+            "type": {
+                "description": "What the condition is about.",
+                "type": "string",
+                "maxLength": 316,
+                "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+            },
+            "status": { "description": "Whether it holds.", "type": "string", "enum": ["True", "False", "Unknown"] },
+            "reason": {
+                "description": "Why, in one word for programs.",
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1024,
+                "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+            },
+            "message": { "description": "Why, and what to do, for people.", "type": "string", "maxLength": 32768 },
+            "lastTransitionTime": { "description": "When status last changed.", "type": "string", "format": "date-time" },
+            "observedGeneration": {
+                "description": "The metadata.generation that this was decided for.",
+                "type": "integer", "format": "int64", "minimum": 0,
+            },
+        },
+    })
+}

@@ -1,0 +1,6 @@
+//! The custom resources, one file per kind, and what they share.
+
+pub(crate) mod engine;
+pub(crate) mod engine_class;
+pub(crate) mod instance;
+pub(crate) mod storage;

@@ -1,0 +1,283 @@
+//! The rules of FireboltEngine.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::support::{Edit, assert_refused, assert_says, at, engine, kube, unique};
+
+const IMMUTABLE: &str = "cannot be changed or removed once it is set; restore the former value";
+
+#[rstest]
+#[case::replicas_zero("spec.replicas", json!(0))]
+#[case::replicas_highest("spec.replicas", json!(1000))]
+#[case::class("spec.engineClassRef", json!("large"))]
+#[case::ui("spec.uiSidecar", json!(true))]
+#[case::no_drain("spec.drainCheckEnabled", json!(false))]
+#[case::drain_interval("spec.drainCheckInterval", json!("1m30s"))]
+#[case::drain_interval_floor("spec.drainCheckInterval", json!("1000ms"))]
+#[case::rollout("spec.rollout", json!("recreate"))]
+#[case::endpoint("spec.metadataEndpointOverride", json!("pensieve.example:7000"))]
+#[case::claim_with_defaults("spec.storage", json!({ "persistentVolumeClaim": {} }))]
+#[case::claim_size_as_number("spec.storage", json!({ "persistentVolumeClaim": { "size": 1_073_741_824 } }))]
+#[case::claim_without_class("spec.storage", json!({ "persistentVolumeClaim": { "storageClassName": "" } }))]
+#[case::empty_dir("spec.storage", json!({ "emptyDir": { "medium": "Memory", "sizeLimit": "1.5Gi" } }))]
+#[case::empty_dir_default_medium("spec.storage", json!({ "emptyDir": { "medium": "" } }))]
+#[case::host_path("spec.storage", json!({ "hostPath": { "path": "/data", "type": "DirectoryOrCreate" } }))]
+#[case::config("spec.customEngineConfig", json!({ "logging": { "level": "debug" }, "list": [1, "a", null] }))]
+#[case::auto_stop("spec.autoStop", json!({ "enabled": true, "activeReplicas": 2, "idleReplicas": 2 }))]
+#[case::window_to_midnight("spec.autoStop", window("22:00", "24:00", &[]))]
+#[case::window_over_midnight("spec.autoStop", window("23:30", "00:15", &["Sat", "Sun"]))]
+#[tokio::test]
+async fn accepts(#[case] path: &str, #[case] value: Value) {
+    let stored = kube()
+        .await
+        .try_create(&engine().with(path, value.clone()))
+        .await
+        .expect("accept");
+    let kept = at(&stored, path).expect("keep the field");
+    assert!(contains(kept, &value), "{kept} lacks {value}");
+}
+
+fn window(start: &str, end: &str, days: &[&str]) -> Value {
+    json!({ "activeReplicas": 1, "schedule": [{ "start": start, "end": end, "days": days }] })
+}
+
+/// Whether everything in `part` is in `whole`, which may have defaults besides.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => part
+            .iter()
+            .all(|(key, value)| whole.get(key).is_some_and(|stored| contains(stored, value))),
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(whole, part)| contains(whole, part))
+        }
+        _ => whole == part,
+    }
+}
+
+#[rstest]
+#[case::replicas_negative("spec.replicas", json!(-1), "greater than or equal to 0")]
+#[case::replicas_too_many("spec.replicas", json!(1001), "less than or equal to 1000")]
+#[case::replicas_text("spec.replicas", json!("two"), "must be of type integer")]
+#[case::class_empty("spec.engineClassRef", json!(""), "at least 1 char")]
+#[case::instance_empty("spec.instanceRef", json!(""), "at least 1 char")]
+#[case::rollout_unknown("spec.rollout", json!("gentle"), r#"supported values: "graceful", "recreate""#)]
+#[case::rollout_empty("spec.rollout", json!(""), r#"supported values: "graceful", "recreate""#)]
+#[case::ui_text("spec.uiSidecar", json!("yes"), "must be of type boolean")]
+#[case::interval_without_unit("spec.drainCheckInterval", json!("30"), "should match")]
+#[case::interval_number("spec.drainCheckInterval", json!(30), "must be of type string")]
+#[case::interval_too_short("spec.drainCheckInterval", json!("999ms"), "must be at least 1s")]
+#[case::access_mode("spec.storage.persistentVolumeClaim", json!({ "accessModes": ["Any"] }), "supported values: \"ReadWriteOnce\"")]
+#[case::claim_size("spec.storage.persistentVolumeClaim.size", json!("10GB"), "should match")]
+#[case::medium("spec.storage.emptyDir.medium", json!("Tape"), r#"supported values: "", "Memory""#)]
+#[case::size_limit("spec.storage.emptyDir.sizeLimit", json!("1e1.5"), "should match")]
+#[case::path_relative("spec.storage.hostPath.path", json!("data"), "should match '^/.*'")]
+#[case::path_type("spec.storage.hostPath", json!({ "path": "/", "type": "Anything" }), r#"supported values: "", "DirectoryOrCreate""#)]
+#[case::config_text("spec.customEngineConfig", json!("logging: debug"), "must be of type object")]
+#[case::endpoint_too_long("spec.metadataEndpointOverride", json!("e".repeat(2049)), "may not be more than 2048")]
+#[tokio::test]
+async fn refuses(#[case] path: &str, #[case] value: Value, #[case] message: &str) {
+    // Where a value is an object, the field at fault is inside it.
+    let field = match &value {
+        Value::Object(object) if object.contains_key("type") => format!("{path}.type"),
+        Value::Object(_) => format!("{path}.accessModes[0]"),
+        _ => path.to_owned(),
+    };
+    assert_refused(engine().with(path, value), &field, message).await;
+}
+
+#[rstest]
+#[case::instance("spec.instanceRef", "Required value")]
+#[case::replicas("spec.replicas", "Required value")]
+#[tokio::test]
+async fn requires(#[case] path: &str, #[case] message: &str) {
+    assert_refused(engine().without(path), path, message).await;
+}
+
+#[tokio::test]
+async fn requires_a_spec() {
+    let mut manifest = engine();
+    manifest.as_object_mut().unwrap().remove("spec");
+    assert_refused(manifest, "spec", "Required value").await;
+}
+
+#[rstest]
+#[case::enabled_only(json!({ "enabled": true }), "spec.autoStop.activeReplicas", "Required value")]
+#[case::active_zero(json!({ "activeReplicas": 0 }), "spec.autoStop.activeReplicas", "greater than or equal to 1")]
+#[case::active_too_many(json!({ "activeReplicas": 1001 }), "spec.autoStop.activeReplicas", "less than or equal to 1000")]
+#[case::idle_negative(json!({ "activeReplicas": 1, "idleReplicas": -1 }), "spec.autoStop.idleReplicas", "greater than or equal to 0")]
+#[case::idle_too_many(json!({ "activeReplicas": 1, "idleReplicas": 1001 }), "spec.autoStop.idleReplicas", "less than or equal to 1000")]
+#[case::idle_above_active(json!({ "activeReplicas": 1, "idleReplicas": 2 }), "spec.autoStop.activeReplicas", "raise activeReplicas or lower idleReplicas")]
+#[case::timeout_malformed(json!({ "activeReplicas": 1, "idleTimeout": "half an hour" }), "spec.autoStop.idleTimeout", "should match")]
+#[case::timeout_negative(json!({ "activeReplicas": 1, "idleTimeout": "-5m" }), "spec.autoStop.idleTimeout", "should match")]
+#[case::timeout_too_short(json!({ "activeReplicas": 1, "idleTimeout": "0s" }), "spec.autoStop.idleTimeout", "must be at least 1s")]
+#[case::timeout_out_of_range(json!({ "activeReplicas": 1, "idleTimeout": "99999999h" }), "spec.autoStop.idleTimeout", "at most 2562047h")]
+#[case::poll_too_short(json!({ "activeReplicas": 1, "pollInterval": "1ms" }), "spec.autoStop.pollInterval", "must be at least 1s")]
+#[case::start_missing(json!({ "activeReplicas": 1, "schedule": [{ "end": "10:00" }] }), "spec.autoStop.schedule[0].start", "Required value")]
+#[case::end_missing(json!({ "activeReplicas": 1, "schedule": [{ "start": "10:00" }] }), "spec.autoStop.schedule[0].end", "Required value")]
+#[case::start_malformed(window("9:00", "10:00", &[]), "spec.autoStop.schedule[0].start", "should match")]
+#[case::start_at_24(window("24:00", "10:00", &[]), "spec.autoStop.schedule[0].start", "should match")]
+#[case::end_after_24(window("09:00", "24:01", &[]), "spec.autoStop.schedule[0].end", "should match")]
+#[case::day_unknown(window("09:00", "10:00", &["Monday"]), "spec.autoStop.schedule[0].days[0]", r#"supported values: "Mon""#)]
+#[tokio::test]
+async fn refuses_auto_stop(#[case] policy: Value, #[case] field: &str, #[case] message: &str) {
+    assert_refused(engine().with("spec.autoStop", policy), field, message).await;
+}
+
+#[rstest]
+#[case::claim_and_dir(json!({ "persistentVolumeClaim": {}, "emptyDir": {} }))]
+#[case::claim_and_path(json!({ "persistentVolumeClaim": {}, "hostPath": { "path": "/d" } }))]
+#[case::dir_and_path(json!({ "emptyDir": {}, "hostPath": { "path": "/d" } }))]
+#[tokio::test]
+async fn refuses_two_places_for_data(#[case] storage: Value) {
+    let manifest = engine().with("spec.storage", storage);
+    assert_refused(manifest, "spec.storage", "exclude each other; keep one of them").await;
+}
+
+#[rstest]
+#[case::too_long("e".repeat(46))]
+#[case::starts_with_digit("3prod".to_owned())]
+#[case::dotted("prod.eu".to_owned())]
+#[tokio::test]
+async fn refuses_names_that_derived_objects_cannot_have(#[case] name: String) {
+    let manifest = engine().with("metadata.name", json!(name));
+    assert_refused(
+        manifest,
+        "metadata.name",
+        "must have at most 45 characters, start with a lower-case letter",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn accepts_the_longest_name() {
+    kube()
+        .await
+        .try_create(&engine().with("metadata.name", json!("e".repeat(45))))
+        .await
+        .expect("accept");
+}
+
+#[tokio::test]
+async fn fills_in_only_the_defaults_that_no_class_could_give() {
+    let manifest = engine()
+        .with("spec.storage", json!({ "persistentVolumeClaim": {} }))
+        .with("spec.autoStop", json!({ "activeReplicas": 1 }));
+    let stored = kube().await.try_create(&manifest).await.unwrap();
+    assert_eq!(
+        stored["spec"]["storage"]["persistentVolumeClaim"],
+        json!({ "size": "1Gi", "accessModes": ["ReadWriteOnce"] })
+    );
+    assert_eq!(
+        stored["spec"]["autoStop"],
+        json!({ "enabled": false, "activeReplicas": 1, "idleReplicas": 0, "idleTimeout": "30m", "pollInterval": "1m" })
+    );
+}
+
+#[tokio::test]
+async fn leaves_unset_what_the_class_may_decide() {
+    let stored = kube().await.try_create(&engine()).await.unwrap();
+    assert_eq!(
+        stored["spec"],
+        json!({ "instanceRef": "main", "replicas": 1, "storage": {} })
+    );
+}
+
+#[tokio::test]
+async fn null_counts_as_left_out() {
+    let stored = kube()
+        .await
+        .try_create(&engine().with("spec.uiSidecar", json!(null)))
+        .await
+        .unwrap();
+    assert_eq!(at(&stored, "spec.uiSidecar"), None);
+}
+
+#[tokio::test]
+async fn prunes_unknown_fields() {
+    let stored = kube()
+        .await
+        .try_create(&engine().with("spec.color", json!("blue")))
+        .await
+        .unwrap();
+    assert_eq!(at(&stored, "spec.color"), None);
+}
+
+#[rstest]
+#[case::instance_changed("instanceRef", json!("main"), Some(json!("other")))]
+#[case::override_changed("metadataEndpointOverride", json!("a:7000"), Some(json!("b:7000")))]
+#[case::override_emptied("metadataEndpointOverride", json!("a:7000"), Some(json!("")))]
+#[case::override_removed("metadataEndpointOverride", json!("a:7000"), None)]
+#[tokio::test]
+async fn refuses_to_change_what_is_fixed(#[case] field: &str, #[case] before: Value, #[case] after: Option<Value>) {
+    let kube = kube().await;
+    let path = format!("spec.{field}");
+    let stored = kube.create(&engine().with(&path, before)).await;
+    let edited = match after {
+        Some(value) => stored.with(&path, value),
+        None => stored.without(&path),
+    };
+    let refusal = kube.replace(&edited).await.expect_err("refuse");
+    assert_says(&refusal, &path, IMMUTABLE);
+}
+
+#[tokio::test]
+async fn refuses_to_remove_the_instance() {
+    let kube = kube().await;
+    let stored = kube.create(&engine()).await;
+    let refusal = kube
+        .replace(&stored.without("spec.instanceRef"))
+        .await
+        .expect_err("refuse");
+    assert_says(&refusal, "spec.instanceRef", "Required value");
+}
+
+#[rstest]
+#[case::override_set_later("metadataEndpointOverride", json!("a:7000"))]
+#[case::class_changed("engineClassRef", json!("other"))]
+#[case::replicas_changed("replicas", json!(5))]
+#[tokio::test]
+async fn allows_to_change_the_rest(#[case] field: &str, #[case] after: Value) {
+    let kube = kube().await;
+    let path = format!("spec.{field}");
+    let stored = kube.create(&engine().with("spec.engineClassRef", json!("first"))).await;
+    let stored = kube.replace(&stored.with(&path, after.clone())).await.expect("accept");
+    assert_eq!(at(&stored, &path), Some(&after));
+}
+
+#[tokio::test]
+async fn two_managers_share_the_containers_and_the_environment_of_a_template() {
+    let kube = kube().await;
+    let name = unique("shared");
+    let part = |container: Value| {
+        engine()
+            .with("metadata.name", json!(name))
+            .with("spec.template", json!({ "spec": { "containers": [container] } }))
+    };
+    let env = |key: &str| json!([{ "name": key, "value": "1" }]);
+    kube.apply("team-a", &part(json!({ "name": "engine", "env": env("A") })))
+        .await
+        .unwrap();
+    kube.apply("team-b", &part(json!({ "name": "engine", "env": env("B") })))
+        .await
+        .unwrap();
+    let sidecar = part(json!({ "name": "proxy", "image": "proxy:1" }));
+    let stored = kube.apply("team-c", &sidecar).await.unwrap();
+    let containers = &stored["spec"]["template"]["spec"]["containers"];
+    assert_eq!(
+        containers,
+        &json!([
+            { "name": "engine", "env": [{ "name": "A", "value": "1" }, { "name": "B", "value": "1" }] },
+            { "name": "proxy", "image": "proxy:1" },
+        ])
+    );
+    // What its only owner no longer applies goes away; the rest stays.
+    let stored = kube
+        .apply("team-a", &engine().with("metadata.name", json!(name)))
+        .await
+        .unwrap();
+    assert_eq!(
+        stored["spec"]["template"]["spec"]["containers"][0],
+        json!({ "name": "engine", "env": env("B") })
+    );
+}

@@ -1,0 +1,12 @@
+//! The custom resources against the real API server: every rule both ways, and what users do with `kubectl`.
+
+#![expect(clippy::disallowed_methods, reason = "tests write to the cluster as users do")]
+
+mod engine;
+mod engine_class;
+mod examples;
+mod formats;
+mod instance;
+mod kubectl;
+mod support;
+mod template;

@@ -1,0 +1,211 @@
+//! A namespace on the shared cluster with our CRDs, and short ways to ask the API server for its verdict.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Client, ResourceExt};
+use localkube::Cluster;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+/// The namespace of this test run: every process has its own, so that runs do not meet.
+pub struct Kube {
+    pub cluster: Cluster,
+    pub client: Client,
+    pub namespace: String,
+}
+
+/// The shared cluster with our CRDs installed and a namespace for this process.
+pub async fn kube() -> Kube {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let cluster = Cluster::attach();
+    let client = cluster.client().await.expect("connect as admin");
+    let namespace = format!("api-{}", std::process::id());
+    READY
+        .get_or_init(|| async {
+            install_crds(&client).await;
+            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+            let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
+            namespaces
+                .create(&PostParams::default(), &object(namespace))
+                .await
+                .expect("create the namespace");
+        })
+        .await;
+    Kube {
+        cluster,
+        client,
+        namespace,
+    }
+}
+
+async fn install_crds(client: &Client) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in firebolt_api::crds() {
+        let apply = PatchParams::apply("tests").force();
+        api.patch(&crd.name_any(), &apply, &Patch::Apply(&crd))
+            .await
+            .expect("apply a CRD");
+    }
+    wait_for_crds(client).await;
+}
+
+/// Waits until the API server serves all three kinds.
+pub async fn wait_for_crds(client: &Client) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in firebolt_api::crds() {
+        await_condition(api.clone(), &crd.name_any(), is_crd_established())
+            .await
+            .expect("wait for a CRD");
+    }
+}
+
+impl Kube {
+    /// What the API server would store for a new object, or the message with which it refuses.
+    pub async fn try_create(&self, manifest: &Value) -> Result<Value, String> {
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        stored(self.api(manifest).create(&dry_run, &object(manifest.clone())).await)
+    }
+
+    /// Creates the object.
+    pub async fn create(&self, manifest: &Value) -> Value {
+        stored(
+            self.api(manifest)
+                .create(&PostParams::default(), &object(manifest.clone()))
+                .await,
+        )
+        .expect("create")
+    }
+
+    /// Replaces an object that was read or created before with a changed one.
+    pub async fn replace(&self, manifest: &Value) -> Result<Value, String> {
+        let name = manifest["metadata"]["name"].as_str().expect("a name");
+        stored(
+            self.api(manifest)
+                .replace(name, &PostParams::default(), &object(manifest.clone()))
+                .await,
+        )
+    }
+
+    /// Applies the object on the server for a field manager.
+    pub async fn apply(&self, manager: &str, manifest: &Value) -> Result<Value, String> {
+        let name = manifest["metadata"]["name"].as_str().expect("a name");
+        stored(
+            self.api(manifest)
+                .patch(name, &PatchParams::apply(manager), &Patch::Apply(manifest))
+                .await,
+        )
+    }
+
+    fn api(&self, manifest: &Value) -> Api<DynamicObject> {
+        let (group, version) = manifest["apiVersion"]
+            .as_str()
+            .expect("an apiVersion")
+            .split_once('/')
+            .unwrap_or(("", manifest["apiVersion"].as_str().expect("an apiVersion")));
+        let kind = manifest["kind"].as_str().expect("a kind");
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource(group, version, kind))
+    }
+}
+
+fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
+    let gvk = GroupVersionKind::gvk(group, version, kind);
+    match kind {
+        // The guess of the plural knows no better.
+        "FireboltEngineClass" => ApiResource::from_gvk_with_plural(&gvk, "fireboltengineclasses"),
+        _ => ApiResource::from_gvk(&gvk),
+    }
+}
+
+fn object(manifest: Value) -> DynamicObject {
+    serde_json::from_value(manifest).expect("a manifest")
+}
+
+fn stored(answer: kube::Result<DynamicObject>) -> Result<Value, String> {
+    match answer {
+        Ok(object) => Ok(serde_json::to_value(object).expect("an object is JSON")),
+        Err(kube::Error::Api(status)) => Err(status.message),
+        Err(error) => panic!("the API server did not answer: {error}"),
+    }
+}
+
+/// A name that no other test of this process uses.
+pub fn unique(prefix: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{prefix}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A valid object of the kind with a unique name.
+pub fn manifest(kind: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "compute.firebolt.io/v1alpha1",
+        "kind": kind,
+        "metadata": { "name": unique("t") },
+        "spec": spec,
+    })
+}
+
+pub fn engine() -> Value {
+    manifest("FireboltEngine", &json!({ "instanceRef": "main", "replicas": 1 }))
+}
+
+pub fn instance() -> Value {
+    manifest("FireboltInstance", &json!({ "metadata": {}, "gateway": {} }))
+}
+
+pub fn engine_class() -> Value {
+    manifest("FireboltEngineClass", &json!({ "template": {} }))
+}
+
+/// Changes to a manifest, by dotted path. Missing parents are made.
+pub trait Edit {
+    fn with(self, path: &str, value: Value) -> Self;
+    fn without(self, path: &str) -> Self;
+}
+
+impl Edit for Value {
+    fn with(mut self, path: &str, value: Value) -> Self {
+        let target = path.split('.').fold(&mut self, |at, key| &mut at[key]);
+        *target = value;
+        self
+    }
+
+    fn without(mut self, path: &str) -> Self {
+        let (parent, key) = path.rsplit_once('.').expect("a path of several parts");
+        let target = parent.split('.').fold(&mut self, |at, key| &mut at[key]);
+        target
+            .as_object_mut()
+            .expect("an object")
+            .remove(key)
+            .expect("something to remove");
+        self
+    }
+}
+
+/// The value at a dotted path, or nothing.
+pub fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |at, key| at.get(key))
+}
+
+/// Asserts that the API server refuses the manifest, naming the field and saying what is wrong.
+pub async fn assert_refused(manifest: Value, field: &str, message: &str) {
+    match kube().await.try_create(&manifest).await {
+        Ok(_) => panic!("accepted: {manifest:#}"),
+        Err(refusal) => assert_says(&refusal, field, message),
+    }
+}
+
+pub fn assert_says(refusal: &str, field: &str, message: &str) {
+    assert!(
+        refusal.contains(&format!("{field}: ")),
+        "{field} is not named in: {refusal}"
+    );
+    assert!(refusal.contains(message), "{message:?} is not said in: {refusal}");
+}

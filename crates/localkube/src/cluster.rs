@@ -1,0 +1,283 @@
+//! The handle of a cluster: owned by this process, or attached to one that another started.
+
+use std::env;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::Client;
+
+use crate::components::Component;
+use crate::folder::Folder;
+use crate::layout::Layout;
+use crate::running::Running;
+use crate::tools::Tools;
+use crate::{Error, Result, identity, kubectl, process, ready, signals, status};
+
+/// Names the folder of the cluster that tests shall use; set by whoever runs them.
+pub const ATTACH_VARIABLE: &str = "LOCALKUBE_ATTACH";
+/// How often a start is tried with other ports.
+const ATTEMPTS: usize = 5;
+
+/// How a cluster is to be started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where owned clusters get their folders. Those that died are looked for in the same place.
+    pub base: PathBuf,
+    /// How long the cluster may take to become ready.
+    pub limit: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let user = rustix::process::geteuid().as_raw();
+        Self {
+            base: env::temp_dir().join(format!("localkube-{user}")),
+            limit: Duration::from_mins(1),
+        }
+    }
+}
+
+/// A control plane: etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
+///
+/// An owned cluster ends with its handle; an attached one goes on. Clients are made anew for each call, because a
+/// client belongs to the runtime that made it, and tests have one each.
+#[derive(Debug)]
+pub struct Cluster {
+    running: Arc<Running>,
+}
+
+/// What [`Cluster::up`] did.
+#[derive(Debug)]
+pub enum Up {
+    /// It started a cluster, which took this long.
+    Started(Cluster, Duration),
+    /// A healthy cluster was there already.
+    AlreadyRunning(Cluster),
+}
+
+impl Cluster {
+    /// Starts a cluster in a fresh folder and waits until it is ready. It lives as long as the returned value.
+    pub async fn start(options: Options) -> Result<Self> {
+        let tools = complete_tools()?;
+        let base = options.base;
+        boot(tools, options.limit, move || Folder::fresh(&base)).await
+    }
+
+    /// Has a cluster run in `dir` in the background, for as long as nobody calls [`down`]. A healthy one that is there
+    /// is left alone; the remains of another are cleared first.
+    pub async fn up(dir: &Path, options: Options) -> Result<Up> {
+        let started = Instant::now();
+        let tools = complete_tools()?;
+        let folder = claim(dir).await?;
+        if status(dir).await?.is_some_and(|status| status.is_healthy()) {
+            return Ok(Up::AlreadyRunning(Self::open(dir)?));
+        }
+        let mut folder = Some(folder);
+        let dir = dir.to_owned();
+        let cluster = boot(tools, options.limit, move || {
+            folder.take().map_or_else(|| Folder::claim(&dir), Ok)
+        })
+        .await?;
+        cluster.running.release();
+        Ok(Up::Started(cluster, started.elapsed()))
+    }
+
+    /// Attaches to the cluster that runs in `dir`.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let dir = process::canonical(dir)?;
+        let serves = |process: &process::Process| process.component == Component::KubeApiserver.name();
+        if !process::find(&dir).iter().any(serves) {
+            return Err(Error::NotRunning(dir));
+        }
+        let running = Running::attach(Layout::open(&dir)?, Tools::from_env()?);
+        Ok(Self {
+            running: Arc::new(running),
+        })
+    }
+
+    /// Attaches to the cluster that tests shall use: the one that [`ATTACH_VARIABLE`] names, else the one that
+    /// `cargo xtask kube up` started.
+    ///
+    /// # Panics
+    ///
+    /// If there is none: a test that needs a cluster and passes without one would be worthless.
+    #[must_use]
+    pub fn attach() -> Self {
+        let dir = env::var_os(ATTACH_VARIABLE).map_or_else(default_dir, PathBuf::from);
+        Self::open(&dir).unwrap_or_else(|error| {
+            panic!(
+                "{}\nstart one with `cargo xtask kube up`, or run `make test-api`",
+                chain(&error)
+            )
+        })
+    }
+
+    /// The folder of the cluster.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.running.layout.dir()
+    }
+
+    /// The kubeconfig of the administrator, who may do everything.
+    #[must_use]
+    pub fn kubeconfig_admin(&self) -> PathBuf {
+        self.running.layout.kubeconfig()
+    }
+
+    /// A kubeconfig for a service account, which is created if it is missing. The namespace must exist.
+    pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        identity::service_account(&self.running.layout, namespace, name).await
+    }
+
+    /// A kubeconfig with a client certificate for `user`, as a member of `group` if one is given.
+    pub fn user_kubeconfig(&self, user: &str, group: Option<&str>) -> Result<PathBuf> {
+        identity::user(&self.running.layout, user, group)
+    }
+
+    /// A client that speaks as the administrator.
+    pub async fn client(&self) -> Result<Client> {
+        self.client_for(&self.kubeconfig_admin()).await
+    }
+
+    /// A client that speaks as the bearer of `kubeconfig`.
+    pub async fn client_for(&self, kubeconfig: &Path) -> Result<Client> {
+        identity::client(kubeconfig).await
+    }
+
+    /// A file with one line of JSON for each request that the API server answered.
+    #[must_use]
+    pub fn audit_log(&self) -> PathBuf {
+        self.running.layout.audit_log()
+    }
+
+    /// The file that `component` logs to.
+    #[must_use]
+    pub fn log(&self, component: Component) -> PathBuf {
+        self.running.layout.log(component)
+    }
+
+    /// Runs kubectl as the administrator and returns what it printed; an error says what it complained about.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        self.kubectl_with_input(arguments, "")
+    }
+
+    /// Like [`Cluster::kubectl`], with `input` on its standard input (for `-f -`).
+    pub fn kubectl_with_input(&self, arguments: &[&str], input: &str) -> Result<String> {
+        kubectl::run(self.kubectl_command(&self.kubeconfig_admin())?, arguments, input)
+    }
+
+    /// A kubectl that speaks as the bearer of `kubeconfig`, for callers who want to run it their own way.
+    pub fn kubectl_command(&self, kubeconfig: &Path) -> Result<Command> {
+        kubectl::command(&self.running, kubeconfig)
+    }
+
+    /// Ends a component and waits until it is gone.
+    pub fn stop_component(&self, component: Component) -> Result<()> {
+        self.running.stop(component)
+    }
+
+    /// Starts a component that was stopped and waits until it is healthy.
+    pub async fn start_component(&self, component: Component) -> Result<()> {
+        self.running.spawn(component)?;
+        ready::wait(&self.running, &[component], Options::default().limit).await
+    }
+
+    /// Stops a component and starts it again, on the same port and with the same data.
+    pub async fn restart(&self, component: Component) -> Result<()> {
+        self.stop_component(component)?;
+        self.start_component(component).await
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Err(error) = self.running.tear_down() {
+            eprintln!("localkube: tear down {}: {}", self.dir().display(), chain(&error));
+        }
+    }
+}
+
+/// Starts a cluster in a folder from `next_folder`, again with other ports as long as ports are the trouble.
+async fn boot(
+    tools: Tools,
+    limit: Duration,
+    mut next_folder: impl FnMut() -> Result<Folder> + Send + 'static,
+) -> Result<Cluster> {
+    signals::install();
+    for attempt in 1.. {
+        let folder;
+        (folder, next_folder) = blocking(move || (next_folder(), next_folder)).await;
+        let cluster = Cluster {
+            running: Arc::new(Running::prepare(folder?, tools.clone())?),
+        };
+        signals::register(&cluster.running);
+        match boot_once(&cluster.running, limit).await {
+            // The handle goes, and with it what has been started.
+            Err(error) if error.is_port_clash() && attempt < ATTEMPTS => {}
+            booted => return booted.map(|()| cluster),
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// The tools, after a look that none is missing: that is to be said before anything is touched.
+fn complete_tools() -> Result<Tools> {
+    let tools = Tools::from_env()?;
+    for component in Component::ALL {
+        tools.binary(component.binary())?;
+    }
+    Ok(tools)
+}
+
+async fn boot_once(running: &Running, limit: Duration) -> Result<()> {
+    // All at once: each waits for those that it depends on, and the machine is busy meanwhile.
+    for component in Component::ALL {
+        running.spawn(component)?;
+    }
+    ready::wait(running, &Component::ALL, limit).await
+}
+
+/// Ends the cluster in `dir`, whatever its state, and removes the folder. Says whether there was anything.
+pub async fn down(dir: &Path) -> Result<bool> {
+    let path = process::canonical(dir)?;
+    if !path.exists() && process::find(&path).is_empty() {
+        return Ok(false);
+    }
+    let folder = claim(&path).await?;
+    blocking(move || folder.delete()).await?;
+    Ok(true)
+}
+
+/// Where `cargo xtask kube up` puts its cluster if it is not told otherwise: in the repository that this crate is part
+/// of, whatever the working folder.
+#[must_use]
+pub fn default_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.local/kube")
+}
+
+async fn claim(dir: &Path) -> Result<Folder> {
+    let dir = dir.to_owned();
+    blocking(move || Folder::claim(&dir)).await
+}
+
+/// Runs what waits for locks and processes where it holds up no other task.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// An error with the reasons behind it, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        write!(text, ": {cause}").expect("writing to a string succeeds");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,151 @@
+//! What can go wrong with a local cluster.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use crate::tools::ToolError;
+
+/// Why something about a local cluster failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file, folder or process could not be used.
+    #[error("{action} {path}")]
+    Io {
+        /// The verb.
+        action: &'static str,
+        /// The object.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A tool is missing.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// A certificate could not be made.
+    #[error("make a certificate for {name}")]
+    Certificate {
+        /// Whom the certificate names.
+        name: String,
+        /// What the library said.
+        source: rcgen::Error,
+    },
+    /// A component ended while the cluster was starting.
+    #[error("start {name}: it ended with {status}; its last lines:\n{log}")]
+    Exited {
+        /// The component.
+        name: &'static str,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of its log.
+        log: String,
+    },
+    /// A component did not become ready in time.
+    #[error("wait for {name}: not ready after {waited:?} ({reason}); its last lines:\n{log}")]
+    NotReady {
+        /// The component.
+        name: &'static str,
+        /// How long it was given.
+        waited: Duration,
+        /// What its last answer was.
+        reason: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// The cluster is being torn down, so nothing may be started in it.
+    #[error("start {0}: the cluster is being torn down")]
+    Closing(&'static str),
+    /// The folder is not one of ours.
+    #[error("use {0} for a cluster: it holds files of something else; choose a new or an empty folder")]
+    ForeignFolder(PathBuf),
+    /// Another process holds the folder for too long.
+    #[error("lock {path}: another process has held it for {waited:?}")]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// Processes outlived every signal.
+    #[error("end the processes of {path}: still running: {pids:?}")]
+    WontEnd {
+        /// The folder of the cluster.
+        path: PathBuf,
+        /// The processes.
+        pids: Vec<i32>,
+    },
+    /// A request to the API server failed.
+    #[error("{action}")]
+    Api {
+        /// Verb and object.
+        action: String,
+        /// What the client said.
+        source: Box<kube::Error>,
+    },
+    /// A kubeconfig could not be read.
+    #[error("read kubeconfig {path}")]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What the client said.
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// kubectl refused.
+    #[error("run kubectl {arguments}: {status}: {stderr}")]
+    Kubectl {
+        /// What it was called with.
+        arguments: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it complained about.
+        stderr: String,
+    },
+    /// There is no such cluster.
+    #[error("find a cluster in {0}: none is running there")]
+    NotRunning(PathBuf),
+}
+
+impl Error {
+    /// For `map_err` on operations on files, folders and processes.
+    pub(crate) fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.as_ref().to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// For `map_err` on requests to the API server.
+    pub(crate) fn api(action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Api {
+            action,
+            source: Box::new(source),
+        }
+    }
+
+    /// Whether other ports would help. A port is free when it is chosen and may be taken when it is used: no call
+    /// reserves a port for a process that is yet to start.
+    pub(crate) fn is_port_clash(&self) -> bool {
+        matches!(self, Self::Exited { log, .. } if log.contains("address already in use"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+
+    fn exited(log: &str) -> Error {
+        Error::Exited {
+            name: "kube-apiserver",
+            status: ExitStatus::from_raw(256),
+            log: log.to_owned(),
+        }
+    }
+
+    #[test]
+    fn only_a_taken_port_asks_for_other_ports() {
+        assert!(exited("listen tcp 127.0.0.1:20000: bind: address already in use").is_port_clash());
+        assert!(!exited("unknown flag: --nonsense").is_port_clash());
+        assert!(!Error::Closing("etcd").is_port_clash());
+    }
+}

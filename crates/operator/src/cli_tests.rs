@@ -1,0 +1,158 @@
+use std::collections::BTreeSet;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use rstest::rstest;
+
+use super::*;
+use crate::settings::{Settings, Surroundings};
+
+const HANDBOOK: &str = include_str!("../../../docs/operations/running.md");
+
+fn parse(arguments: &[&str]) -> Result<RunArguments, clap::Error> {
+    let all = ["firebolt-operator", "run"].iter().chain(arguments);
+    match Cli::try_parse_from(all)?.command {
+        Command::Run(arguments) => Ok(*arguments),
+        Command::Crds => panic!("parsed as another command"),
+    }
+}
+
+fn settings(arguments: &[&str]) -> Settings {
+    let surroundings = Surroundings {
+        namespace: "from-context".into(),
+        host_name: "operator-7d9f".into(),
+        nonce: 0xab,
+    };
+    Settings::resolve(parse(arguments).unwrap(), surroundings)
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn defaults_need_no_flag() {
+    let settings = settings(&[]);
+    assert_eq!(settings.scope, Scope::Cluster);
+    assert_eq!(settings.selector.to_parameter(), None);
+    assert_eq!(settings.cluster_domain.to_string(), "cluster.local");
+    assert_eq!(settings.workers, 8);
+    assert_eq!(settings.identity, "operator-7d9f-000000ab");
+    let lease = settings.lease.unwrap();
+    assert_eq!(
+        (lease.namespace.as_str(), lease.name.as_str()),
+        ("from-context", "firebolt-operator")
+    );
+    assert_eq!(lease.duration, Duration::from_secs(15));
+    assert_eq!(settings.shutdown_timeout, Duration::from_secs(10));
+}
+
+#[test]
+fn flags_win_over_the_surroundings() {
+    let settings = settings(&[
+        "--identity",
+        "me",
+        "--lease-namespace",
+        "elsewhere",
+        "--lease-duration",
+        "1m",
+    ]);
+    assert_eq!(settings.identity, "me");
+    let lease = settings.lease.unwrap();
+    assert_eq!(
+        (lease.namespace.as_str(), lease.duration),
+        ("elsewhere", Duration::from_mins(1))
+    );
+}
+
+#[rstest]
+#[case::bare("--leader-elect", true)]
+#[case::on("--leader-elect=true", true)]
+#[case::off("--leader-elect=false", false)]
+fn leader_election_can_be_turned_off(#[case] flag: &str, #[case] elects: bool) {
+    assert_eq!(settings(&[flag]).lease.is_some(), elects);
+}
+
+#[rstest]
+#[case("--namespaces", ",,", "the list names no namespace")]
+#[case("--namespaces", "a,B_", "\"B_\" is not a namespace name")]
+#[case("--watch-label-selector", "team in (a", "\"team in (a\" is not a label requirement")]
+#[case("--watch-label-selector", " ", "\"\" is not a label requirement")]
+#[case("--cluster-domain", "cluster..local", "\"cluster..local\" is not a DNS name")]
+#[case("--workers", "0", "0 is not in 1..=1024")]
+#[case("--metrics-bind-address", "8080", "\"8080\" is not an address to listen on")]
+#[case("--health-probe-bind-address", "nope", "\"nope\" is not an address to listen on")]
+#[case("--lease-name", "Not_A_Name", "\"Not_A_Name\" is not an object name")]
+#[case("--lease-namespace", "a.b", "\"a.b\" is not a namespace name")]
+#[case("--lease-duration", "1s", "\"1s\" is out of range: use whole seconds, from 2s to 1h")]
+#[case("--lease-duration", "2500ms", "\"2500ms\" is out of range")]
+#[case("--lease-duration", "15", "\"15\" is not a duration")]
+#[case("--shutdown-timeout", "soon", "\"soon\" is not a duration")]
+#[case("--log-format", "xml", "[possible values: text, json]")]
+#[case("--log-level", "info,x=loud", "\"info,x=loud\" is not a log filter")]
+fn an_unusable_value_is_refused_with_the_flag_and_the_reason(
+    #[case] flag: &str,
+    #[case] value: &str,
+    #[case] reason: &str,
+) {
+    let error = parse(&[flag, value]).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.exit_code(), 2);
+    assert!(text.contains(flag), "{text}");
+    assert!(text.contains(reason), "{text}");
+}
+
+#[test]
+fn an_empty_list_of_namespaces_means_all() {
+    assert_eq!(settings(&["--namespaces", ""]).scope, Scope::Cluster);
+}
+
+#[test]
+fn of_a_flag_given_twice_the_last_one_counts() {
+    assert_eq!(settings(&["--workers=1", "--workers=2"]).workers, 2);
+}
+
+#[test]
+fn an_unknown_flag_is_refused() {
+    assert_eq!(
+        parse(&["--namespace", "a"]).unwrap_err().kind(),
+        ErrorKind::UnknownArgument
+    );
+}
+
+fn flags() -> BTreeSet<(String, String)> {
+    let command = Cli::command();
+    let run = command.find_subcommand("run").unwrap();
+    run.get_arguments()
+        .filter_map(|argument| {
+            let environment = argument.get_env().unwrap_or_default().to_string_lossy().into_owned();
+            Some((argument.get_long()?.to_owned(), environment))
+        })
+        .collect()
+}
+
+#[test]
+fn each_flag_has_the_environment_variable_of_its_name() {
+    for (flag, environment) in flags() {
+        assert_eq!(
+            environment,
+            format!("FIREBOLT_OPERATOR_{}", flag.replace('-', "_").to_uppercase())
+        );
+    }
+}
+
+#[test]
+fn the_handbook_names_each_flag_and_no_other() {
+    let documented: BTreeSet<_> = HANDBOOK
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("| `--")?
+                .split(['`', ' ', '='])
+                .next()
+                .map(str::to_owned)
+        })
+        .collect();
+    let known: BTreeSet<_> = flags().into_iter().map(|(flag, _)| flag).collect();
+    assert_eq!(documented, known);
+}

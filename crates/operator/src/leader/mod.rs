@@ -1,0 +1,321 @@
+//! Leader election by a Lease: one process leads, the others stand by with warm caches.
+//!
+//! [`decide`] holds the rules and does no I/O; [`apply`] holds the requests and takes no decisions. [`run`] goes round
+//! between them. A watch on the Lease tells a candidate at once that it was released, and a leader that somebody
+//! deleted it; it is a hint only, and what follows from it is decided on a live read.
+//!
+//! A process leads at most once: when it loses the lease it must exit, because work of its old term may still be under
+//! way.
+
+pub mod apply;
+pub mod decide;
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, watch_object};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use self::apply::{LeaseError, LeaseHandle};
+use self::decide::{Claim, Loss, Record, Seen, Standing, Step, decide};
+use crate::backoff::{RetryBackoff, jittered};
+use crate::watches::{Incidents, Trouble};
+
+/// Whether this process leads right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Another process leads, or none does yet.
+    Standby,
+    /// This process leads.
+    Leading,
+}
+
+/// How an election ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to stop; a lease that was held has been released, or expires by itself.
+    Stopped,
+    /// Leadership was lost. Work of this term must not go on.
+    Lost(Loss),
+}
+
+/// Takes part in the election until `stop` or until leadership is lost, and reports each change through `role`.
+///
+/// The caller stops its leader-only work *before* it cancels `stop`: the lease is released right after.
+///
+/// # Errors
+/// Only for what retrying cannot fix and what a person should see at once: a missing permission that never worked
+/// before, or a missing namespace. Everything else is retried, and ends in [`Ended::Lost`] if it costs the lease.
+pub async fn run(handle: LeaseHandle, role: watch::Sender<Role>, stop: CancellationToken) -> Result<Ended, LeaseError> {
+    let longest_pause = handle.timing().duration;
+    let hints = watch_object(handle.api(), handle.name()).backoff(RetryBackoff::up_to(longest_pause));
+    let mut hints = pin!(hints);
+    let mut elector = Elector::new(handle, role);
+    loop {
+        if stop.is_cancelled() {
+            elector.release().await;
+            return Ok(Ended::Stopped);
+        }
+        match elector.next_step() {
+            Step::Wait(until) => {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = sleep_until(until) => elector.waited(),
+                    Some(hint) = hints.next() => match hint {
+                        Ok(lease) => elector.take_hint(lease),
+                        // The timers work without the watch, only more slowly.
+                        Err(error) => elector.tell_of_watch(&error),
+                    },
+                }
+            }
+            Step::Lost(loss) => {
+                elector.role.send_replace(Role::Standby);
+                return Ok(Ended::Lost(loss));
+            }
+            request @ (Step::Look | Step::Create | Step::Acquire | Step::Renew) => elector.perform(request).await?,
+        }
+    }
+}
+
+struct Elector {
+    handle: LeaseHandle,
+    role: watch::Sender<Role>,
+    standing: Standing,
+    seen: Option<Seen>,
+    /// The Lease as it was last read or written: the base of the next write.
+    lease: Option<Lease>,
+    retry_at: Option<Instant>,
+    /// Verbs that have worked once: losing one of those is a fault to ride out, not a faulty installation.
+    worked: BTreeSet<&'static str>,
+    watch_trouble: Incidents,
+    /// The failure that was last logged, so that each is told once and not per attempt.
+    trouble: Option<String>,
+}
+
+impl Elector {
+    fn new(handle: LeaseHandle, role: watch::Sender<Role>) -> Self {
+        Self {
+            handle,
+            role,
+            standing: Standing::Candidate { sent: None },
+            seen: None,
+            lease: None,
+            retry_at: None,
+            worked: BTreeSet::new(),
+            watch_trouble: Incidents::default(),
+            trouble: None,
+        }
+    }
+
+    fn next_step(&self) -> Step {
+        decide(
+            self.seen.as_ref(),
+            &self.standing,
+            self.handle.timing(),
+            self.retry_at,
+            Instant::now(),
+        )
+    }
+
+    /// Time has passed. What a candidate saw before may no longer be so.
+    fn waited(&mut self) {
+        match self.standing {
+            Standing::Candidate { .. } => self.doubt(),
+            Standing::Leading { .. } => {}
+        }
+    }
+
+    fn doubt(&mut self) {
+        if let Some(seen) = &mut self.seen {
+            seen.live = false;
+        }
+    }
+
+    /// The watch may lag behind our own writes, so a leader only looks closer when it shows something unexpected.
+    fn take_hint(&mut self, lease: Option<Lease>) {
+        match &self.standing {
+            Standing::Candidate { .. } => self.saw(lease, false),
+            Standing::Leading { claim, .. } => {
+                if !record(lease.as_ref()).is_some_and(|record| claim.is_in(&record)) {
+                    self.doubt();
+                }
+            }
+        }
+    }
+
+    fn saw(&mut self, lease: Option<Lease>, live: bool) {
+        let now = Instant::now();
+        self.seen = Some(Seen::update(
+            self.seen.take(),
+            record(lease.as_ref()),
+            live,
+            self.handle.timing(),
+            now,
+        ));
+        self.lease = lease;
+    }
+
+    /// Takes a step that needs a request. The end of a term does not wait for an answer.
+    async fn perform(&mut self, step: Step) -> Result<(), LeaseError> {
+        match self.standing {
+            Standing::Candidate { .. } => self.request(step).await,
+            Standing::Leading { renewed, .. } => {
+                let term_ends = renewed + self.handle.timing().give_up_after();
+                timeout_at(term_ends, self.request(step)).await.unwrap_or(Ok(()))
+            }
+        }
+    }
+
+    async fn request(&mut self, step: Step) -> Result<(), LeaseError> {
+        match self.attempt(step).await {
+            Ok(verb) => {
+                self.worked.insert(verb);
+                self.retry_at = None;
+                if self.trouble.take().is_some() {
+                    info!(lease = self.handle.lease(), "the lease can be reached again");
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.doubt();
+                self.retry_at = Some(Instant::now() + jittered(self.handle.timing().retry_every()));
+                let leads = matches!(self.standing, Standing::Leading { .. });
+                if error.needs_a_person() && !leads && !self.worked.contains(error.verb()) {
+                    return Err(error);
+                }
+                self.tell(&error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the one request of a step; returns its verb.
+    async fn attempt(&mut self, step: Step) -> Result<&'static str, LeaseError> {
+        match (step, self.lease.clone()) {
+            (Step::Create, _) | (Step::Acquire | Step::Renew, None) => {
+                self.hold(None).await?;
+                Ok("create")
+            }
+            (Step::Acquire | Step::Renew, Some(lease)) => {
+                self.hold(Some(&lease)).await?;
+                Ok("update")
+            }
+            (Step::Look | Step::Wait(_) | Step::Lost(_), _) => {
+                let lease = self.handle.read().await?;
+                self.saw(lease, true);
+                Ok("get")
+            }
+        }
+    }
+
+    async fn hold(&mut self, lease: Option<&Lease>) -> Result<(), LeaseError> {
+        // The term counts from here, not from the answer: the API server may store the renewal at any time in between.
+        let begun = Instant::now();
+        let claim = self.claim(lease);
+        if let Standing::Candidate { sent } = &mut self.standing {
+            *sent = Some(claim.clone());
+        }
+        let stored = match lease {
+            Some(lease) => self.handle.hold(lease, &claim).await?,
+            None => self.handle.create(&claim).await?,
+        };
+        self.saw(Some(stored), true);
+        if begun.elapsed() >= self.handle.timing().give_up_after() {
+            // The answer came so late that the term is over. A leader stops; a candidate never says that it leads, and
+            // renews its claim first.
+            self.waited();
+            return Ok(());
+        }
+        self.standing = Standing::Leading { claim, renewed: begun };
+        let was_leading = self.role.send_replace(Role::Leading) == Role::Leading;
+        if !was_leading {
+            info!(lease = self.handle.lease(), "this process leads now");
+        }
+        Ok(())
+    }
+
+    fn claim(&self, lease: Option<&Lease>) -> Claim {
+        let record = record(lease);
+        match &self.standing {
+            Standing::Leading { claim, .. } => claim.clone(),
+            Standing::Candidate { sent } => sent
+                .clone()
+                .filter(|sent| record.as_ref().is_some_and(|record| sent.is_in(record)))
+                .unwrap_or_else(|| self.handle.next_claim(record.as_ref())),
+        }
+    }
+
+    fn tell(&mut self, error: &LeaseError) {
+        let text = error.to_string();
+        match error {
+            // Losing a race is how elections work.
+            LeaseError::Changed { .. } => debug!("cannot {text}"),
+            LeaseError::Forbidden { .. }
+            | LeaseError::NoNamespace { .. }
+            | LeaseError::TimedOut { .. }
+            | LeaseError::Failed { .. } => {
+                if self.trouble.as_ref() != Some(&text) {
+                    warn!("cannot {text}. {}", error.remedy());
+                }
+                self.trouble = Some(text);
+            }
+        }
+    }
+
+    fn tell_of_watch(&mut self, error: &watcher::Error) {
+        let trouble = Trouble::of(error);
+        if self.watch_trouble.is_news(&trouble, Instant::now()) {
+            warn!(
+                "cannot watch lease {}: {}. Until this works, taking over may need twice the lease duration. Check \
+                 that list and watch on leases.coordination.k8s.io are granted (deploy/rbac.yaml does).",
+                self.handle.lease(),
+                trouble.cause()
+            );
+        }
+    }
+
+    /// Best effort: if it fails, the lease expires by itself.
+    async fn release(&mut self) {
+        let Standing::Leading { claim, .. } = self.standing.clone() else {
+            return;
+        };
+        let Some(mut lease) = self.lease.take() else { return };
+        let mut released = self.handle.release(&lease).await;
+        if let Err(LeaseError::Changed { .. }) = released
+            && let Ok(Some(fresh)) = self.handle.read().await
+            && record(Some(&fresh)).is_some_and(|record| claim.is_in(&record))
+        {
+            lease = fresh;
+            released = self.handle.release(&lease).await;
+        }
+        self.role.send_replace(Role::Standby);
+        match released {
+            Ok(_) => info!(lease = self.handle.lease(), "released the lease"),
+            Err(error) => warn!(
+                "cannot {error}; the lease expires by itself within {:?}",
+                self.handle.timing().duration
+            ),
+        }
+    }
+}
+
+fn record(lease: Option<&Lease>) -> Option<Record> {
+    lease.map(|lease| lease.spec.as_ref().map(Record::from).unwrap_or_default())
+}
+
+/// How long after its last renewal a leader may go on, in words for the log.
+#[must_use]
+pub fn explain(loss: &Loss, give_up_after: Duration) -> String {
+    match loss {
+        Loss::NotRenewed => format!("it could not be renewed within {give_up_after:?}"),
+        Loss::Taken { by: Some(holder) } => format!("{holder} holds it now"),
+        Loss::Taken { by: None } => "its holder was cleared by someone else".to_owned(),
+    }
+}

@@ -1,0 +1,112 @@
+//! What the operator counts, in the `OpenMetrics` text format.
+
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::leader::Role;
+use crate::watches::Caches;
+
+/// The media type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: String,
+}
+
+/// All metrics of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    leader: Gauge,
+    cached_objects: Family<KindLabel, Gauge>,
+    malformed_objects: Family<KindLabel, Gauge>,
+    watch_failures: Family<KindLabel, Counter>,
+}
+
+impl Metrics {
+    /// Metrics of a process of this version that was started at this time.
+    #[must_use]
+    pub fn new(version: &'static str, started: SystemTime) -> Self {
+        let (leader, cached_objects) = (Gauge::default(), Family::default());
+        let (malformed_objects, watch_failures) = (Family::default(), Family::default());
+        let start_time = Gauge::<f64, AtomicU64>::default();
+        start_time.set(
+            started
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap_or(Duration::ZERO)
+                .as_secs_f64(),
+        );
+
+        let mut registry = Registry::default();
+        registry.register(
+            "process_start_time_seconds",
+            "When the process was started, in seconds since 1970",
+            start_time,
+        );
+        let own = registry.sub_registry_with_prefix("firebolt_operator");
+        own.register(
+            "build",
+            "The version of the operator",
+            Info::new([("version", version)]),
+        );
+        own.register("leader", "1 if this process leads, otherwise 0", leader.clone());
+        own.register(
+            "cached_objects",
+            "Readable objects in the cache",
+            cached_objects.clone(),
+        );
+        own.register(
+            "malformed_objects",
+            "Objects that cannot be read and are left alone",
+            malformed_objects.clone(),
+        );
+        own.register(
+            "watch_failures",
+            "Failed attempts to list or watch",
+            watch_failures.clone(),
+        );
+        Self {
+            registry,
+            leader,
+            cached_objects,
+            malformed_objects,
+            watch_failures,
+        }
+    }
+
+    /// The counter of failed attempts to list or watch a kind.
+    #[must_use]
+    pub fn watch_failures(&self, kind: &str) -> Counter {
+        self.watch_failures
+            .get_or_create_owned(&KindLabel { kind: kind.to_owned() })
+    }
+
+    /// All metrics as text. Role and sizes of the caches are read at this moment, so they need no upkeep.
+    #[must_use]
+    pub fn render(&self, caches: &Caches, role: Role) -> String {
+        self.leader.set(match role {
+            Role::Standby => 0,
+            Role::Leading => 1,
+        });
+        for cache in caches.all() {
+            let label = KindLabel { kind: cache.kind() };
+            let count = |objects: usize| i64::try_from(objects).unwrap_or(i64::MAX);
+            self.cached_objects.get_or_create(&label).set(count(cache.readable()));
+            self.malformed_objects
+                .get_or_create(&label)
+                .set(count(cache.malformed()));
+        }
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+}

@@ -1,0 +1,274 @@
+//! The life of the process: start, run, stop.
+//!
+//! Stopping has an order: leader-only work ends first, then the lease is released, then the servers close. As long as
+//! work may still be under way the lease is renewed, so that no other process starts on the same objects.
+
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::cli::RunArguments;
+use crate::connect::{Connection, connect};
+use crate::error::Failure;
+use crate::leader::apply::{LeaseError, LeaseHandle};
+use crate::leader::decide::Timing;
+use crate::leader::{self, Ended, Role};
+use crate::metrics::Metrics;
+use crate::settings::{ListenAddress, Settings, Surroundings};
+use crate::signals::Signals;
+use crate::watches::Caches;
+use crate::{http, logs};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What controllers share.
+#[derive(Clone)]
+pub struct Context {
+    /// The client. Only files called `apply.rs` write with it.
+    pub client: Client,
+    /// The settings of the process.
+    pub settings: Arc<Settings>,
+    /// The caches of the three kinds.
+    pub caches: Arc<Caches>,
+}
+
+/// Runs the operator to its end and says how it ended.
+#[must_use]
+pub fn main(arguments: RunArguments) -> ExitCode {
+    let started = SystemTime::now();
+    logs::start(arguments.log_format, &arguments.log_level);
+    let runtime = Runtime::new().expect("the system provides threads and timers");
+    match runtime.block_on(run(arguments, started)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            error!("{failure}. {}", failure.remedy());
+            failure.exit_code()
+        }
+    }
+}
+
+async fn run(arguments: RunArguments, started: SystemTime) -> Result<(), Failure> {
+    let mut signal = pin!(Signals::catch().map_err(Failure::Signals)?.first());
+    let parts = tokio::select! {
+        parts = Parts::start(arguments, started) => parts?,
+        () = &mut signal => return Ok(()),
+    };
+    parts.run(signal).await
+}
+
+/// The tasks of a running process.
+struct Parts {
+    context: Context,
+    lease: Option<LeaseHandle>,
+    election: JoinHandle<Result<Ended, LeaseError>>,
+    work: JoinHandle<()>,
+    watches: JoinSet<()>,
+    servers: JoinSet<()>,
+    stop_work: CancellationToken,
+    stop_election: CancellationToken,
+    stop_servers: CancellationToken,
+}
+
+impl Parts {
+    async fn start(arguments: RunArguments, started: SystemTime) -> Result<Self, Failure> {
+        let health = Bound::to("--health-probe-bind-address", arguments.health_probe_bind_address).await?;
+        let metrics_server = Bound::to("--metrics-bind-address", arguments.metrics_bind_address).await?;
+        let Connection { client, namespace } = connect(&arguments).await?;
+        let surroundings = Surroundings {
+            namespace,
+            host_name: host_name(),
+            nonce: fastrand::u32(..),
+        };
+        let settings = Arc::new(Settings::resolve(arguments, surroundings));
+        announce(&settings, &health, &metrics_server);
+
+        let metrics = Arc::new(Metrics::new(VERSION, started));
+        let mut watches = JoinSet::new();
+        let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches));
+        let (role, role_changes) = watch::channel(Role::Standby);
+        let (stop_work, stop_election) = (CancellationToken::new(), CancellationToken::new());
+
+        let stop_servers = CancellationToken::new();
+        let mut servers = JoinSet::new();
+        let health_router = http::health(Arc::clone(&caches));
+        let metrics_router = http::metrics(metrics, Arc::clone(&caches), role_changes.clone());
+        for (bound, router) in [(health, health_router), (metrics_server, metrics_router)] {
+            if let Some(listener) = bound.listener {
+                servers.spawn(http::serve(listener, router, stop_servers.clone()));
+            }
+        }
+
+        let context = Context {
+            client: client.clone(),
+            settings: Arc::clone(&settings),
+            caches,
+        };
+        let work = tokio::spawn(work_while_leading(context.clone(), role_changes, stop_work.clone()));
+        let lease = settings.lease.as_ref().map(|lease| {
+            let timing = Timing {
+                duration: lease.duration,
+            };
+            LeaseHandle::new(client, &lease.namespace, &lease.name, &settings.identity, timing)
+        });
+        let election = tokio::spawn(elect(lease.clone(), role, stop_election.clone()));
+        Ok(Self {
+            context,
+            lease,
+            election,
+            work,
+            watches,
+            servers,
+            stop_work,
+            stop_election,
+            stop_servers,
+        })
+    }
+
+    async fn run(mut self, signal: Pin<&mut impl Future<Output = ()>>) -> Result<(), Failure> {
+        tokio::select! {
+            () = signal => self.stop().await,
+            ended = &mut self.election => Err(self.election_failure(ended)),
+            ended = &mut self.work => Err(part_ended("work of the leader", ended)),
+            Some(ended) = self.watches.join_next() => Err(part_ended("watch of a kind", ended)),
+            Some(ended) = self.servers.join_next() => Err(part_ended("server of an endpoint", ended)),
+        }
+    }
+
+    /// Stops in order, each step within what is left of the shutdown timeout.
+    async fn stop(mut self) -> Result<(), Failure> {
+        let limit = self.context.settings.shutdown_timeout;
+        let deadline = Instant::now() + limit;
+        let stuck = |part| move |_| Failure::StuckInShutdown { part, limit };
+
+        self.stop_work.cancel();
+        timeout_at(deadline, &mut self.work)
+            .await
+            .map_err(stuck("work of the leader"))?
+            .map_err(|panic| part_ended("work of the leader", Err(panic)))?;
+        self.stop_election.cancel();
+        let ended = timeout_at(deadline, &mut self.election)
+            .await
+            .map_err(stuck("leader election"))?;
+        if !matches!(ended, Ok(Ok(Ended::Stopped))) {
+            return Err(self.election_failure(ended));
+        }
+        self.stop_servers.cancel();
+        // A client that is slow to read its answer is no reason to fail.
+        let _slow_client = timeout_at(deadline, self.servers.join_all()).await;
+        info!("stopped");
+        Ok(())
+    }
+
+    fn election_failure(&self, ended: Result<Result<Ended, LeaseError>, JoinError>) -> Failure {
+        // The first thing to do in each case: nothing may act in the name of a term that is over.
+        self.stop_work.cancel();
+        match (ended, &self.lease) {
+            (Ok(Ok(Ended::Lost(loss))), Some(lease)) => Failure::LeadershipLost {
+                lease: lease.lease(),
+                reason: leader::explain(&loss, lease.timing().give_up_after()),
+            },
+            (Ok(Err(error)), _) => Failure::Lease(error),
+            (Ok(Ok(Ended::Stopped | Ended::Lost(_))), _) => part_ended("leader election", Ok(())),
+            (Err(panic), _) => part_ended("leader election", Err(panic)),
+        }
+    }
+}
+
+async fn elect(
+    lease: Option<LeaseHandle>,
+    role: watch::Sender<Role>,
+    stop: CancellationToken,
+) -> Result<Ended, LeaseError> {
+    if let Some(lease) = lease {
+        return leader::run(lease, role, stop).await;
+    }
+    role.send_replace(Role::Leading);
+    stop.cancelled().await;
+    Ok(Ended::Stopped)
+}
+
+/// Starts leader-only work once this process leads. Ends after `stop`, when all of it has ended.
+async fn work_while_leading(context: Context, mut role: watch::Receiver<Role>, stop: CancellationToken) {
+    let leads = tokio::select! {
+        () = stop.cancelled() => false,
+        changed = role.wait_for(|role| *role == Role::Leading) => changed.is_ok(),
+    };
+    if leads {
+        lead(context, stop.clone()).await;
+    }
+    stop.cancelled().await;
+}
+
+/// The place of the controllers: what only the leader does. There are none yet.
+async fn lead(_context: Context, stop: CancellationToken) {
+    stop.cancelled().await;
+}
+
+fn part_ended(part: &'static str, ended: Result<(), JoinError>) -> Failure {
+    let reason = ended
+        .err()
+        .map_or_else(|| "it had nothing left to do".to_owned(), |panic| panic.to_string());
+    Failure::PartEnded { part, reason }
+}
+
+/// A server's socket, open before anything else is started, so that a port in use is found at once.
+struct Bound {
+    listener: Option<TcpListener>,
+    address: Option<SocketAddr>,
+}
+
+impl Bound {
+    async fn to(flag: &'static str, address: ListenAddress) -> Result<Self, Failure> {
+        let failure = |source| Failure::Bind {
+            flag,
+            address: address.to_string(),
+            source,
+        };
+        let listener = address.bind().await.map_err(failure)?;
+        let address = listener
+            .as_ref()
+            .map(TcpListener::local_addr)
+            .transpose()
+            .map_err(failure)?;
+        Ok(Self { listener, address })
+    }
+
+    fn describe(&self) -> String {
+        self.address
+            .map_or_else(|| "off".to_owned(), |address| address.to_string())
+    }
+}
+
+fn announce(settings: &Settings, health: &Bound, metrics: &Bound) {
+    let lease = settings
+        .lease
+        .as_ref()
+        .map(|lease| format!("{}/{}", lease.namespace, lease.name));
+    info!(
+        version = VERSION,
+        scope = %settings.scope,
+        selector = %settings.selector,
+        cluster_domain = %settings.cluster_domain,
+        identity = settings.identity,
+        workers = settings.workers,
+        lease = lease.as_deref().unwrap_or("none"),
+        health = health.describe(),
+        metrics = metrics.describe(),
+        "starting"
+    );
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,95 @@
+//! The flags of `run` turned into what the parts of the process work with.
+
+mod listen;
+mod scope;
+mod selector;
+
+use std::time::Duration;
+
+pub use self::listen::ListenAddress;
+pub use self::scope::{ClusterDomain, Scope, ScopeError, parse_namespace, parse_object_name};
+pub use self::selector::{LabelSelector, SelectorError};
+use crate::cli::RunArguments;
+
+/// What controllers and watches need to know. Everything that is still open on the command line is decided here.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which namespaces are watched.
+    pub scope: Scope,
+    /// Which of the three kinds' objects are watched.
+    pub selector: LabelSelector,
+    /// Under which domain Services are found.
+    pub cluster_domain: ClusterDomain,
+    /// How many objects of each kind are worked on at the same time.
+    pub workers: u16,
+    /// The name of this replica.
+    pub identity: String,
+    /// How to share the work; none if this is the only replica.
+    pub lease: Option<LeaseSettings>,
+    /// How long stopping may take.
+    pub shutdown_timeout: Duration,
+}
+
+/// The Lease that replicas share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseSettings {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// How long it is good for after a renewal.
+    pub duration: Duration,
+}
+
+/// What the flags may leave to the surroundings of the process.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The namespace of the pod or of the kubeconfig context.
+    pub namespace: String,
+    /// The name of the machine or pod.
+    pub host_name: String,
+    /// Sets this process apart from others of the same host name.
+    pub nonce: u32,
+}
+
+impl Settings {
+    /// Fills what the flags left open.
+    #[must_use]
+    pub fn resolve(arguments: RunArguments, surroundings: Surroundings) -> Self {
+        let Surroundings {
+            namespace,
+            host_name,
+            nonce,
+        } = surroundings;
+        let lease = arguments.leader_elect.then(|| LeaseSettings {
+            namespace: arguments.lease_namespace.unwrap_or(namespace),
+            name: arguments.lease_name,
+            duration: arguments.lease_duration,
+        });
+        Self {
+            scope: arguments.namespaces,
+            selector: arguments.watch_label_selector,
+            cluster_domain: arguments.cluster_domain,
+            workers: arguments.workers,
+            identity: arguments.identity.unwrap_or_else(|| format!("{host_name}-{nonce:08x}")),
+            lease,
+            shutdown_timeout: arguments.shutdown_timeout,
+        }
+    }
+}
+
+/// The value parser of `--lease-duration`: a Lease counts whole seconds, and shorter ones leave no time to renew.
+pub fn parse_lease_duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_timeout(text)?;
+    if duration.subsec_nanos() != 0 || !(2..=3600).contains(&duration.as_secs()) {
+        return Err(format!("{text:?} is out of range: use whole seconds, from 2s to 1h"));
+    }
+    Ok(duration)
+}
+
+/// The value parser of other time spans.
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    text.parse::<firebolt_api::Duration>()
+        .map(|duration| duration.get())
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,189 @@
+//! Which objects the operator looks at: namespaces and a label selector.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The namespaces that are watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All of them.
+    #[default]
+    Cluster,
+    /// These, sorted and each once. Never empty.
+    Namespaces(Vec<String>),
+}
+
+impl Scope {
+    /// One entry per watch stream: a namespace, or none for the whole cluster.
+    pub fn streams(&self) -> impl Iterator<Item = Option<&str>> {
+        let (cluster, namespaces) = match self {
+            Self::Cluster => (Some(None), [].as_slice()),
+            Self::Namespaces(namespaces) => (None, namespaces.as_slice()),
+        };
+        cluster
+            .into_iter()
+            .chain(namespaces.iter().map(|namespace| Some(namespace.as_str())))
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("cluster-wide"),
+            Self::Namespaces(namespaces) => write!(f, "namespaces {}", namespaces.join(",")),
+        }
+    }
+}
+
+/// Why a list of namespaces is refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScopeError {
+    /// A list with separators but no names: most likely a template that came out empty.
+    #[error("the list names no namespace; to watch the whole cluster, leave the flag out or give it an empty value")]
+    NoNames,
+    /// Not something that a namespace can be called.
+    #[error(
+        "{0:?} is not a namespace name: use lower-case letters, digits and '-', at most 63 characters, and start and end with a letter or digit"
+    )]
+    BadName(String),
+}
+
+impl FromStr for Scope {
+    type Err = ScopeError;
+
+    fn from_str(text: &str) -> Result<Self, ScopeError> {
+        if text.is_empty() {
+            return Ok(Self::Cluster);
+        }
+        let mut namespaces: Vec<String> = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect();
+        // Reading this as "everywhere" would silently widen what the operator acts on.
+        if namespaces.is_empty() {
+            return Err(ScopeError::NoNames);
+        }
+        if let Some(bad) = namespaces.iter().find(|name| !is_dns_label(name)) {
+            return Err(ScopeError::BadName(bad.clone()));
+        }
+        namespaces.sort();
+        namespaces.dedup();
+        Ok(Self::Namespaces(namespaces))
+    }
+}
+
+/// A DNS name under which Services of the cluster are found, without a trailing dot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterDomain(String);
+
+impl fmt::Display for ClusterDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for ClusterDomain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let domain = text.strip_suffix('.').unwrap_or(text);
+        if domain.len() <= 253 && domain.split('.').all(is_dns_label) {
+            return Ok(Self(domain.to_owned()));
+        }
+        Err(format!(
+            "{text:?} is not a DNS name: use lower-case labels separated by dots, as in cluster.local"
+        ))
+    }
+}
+
+/// The value parser of names that the API server stores as a DNS subdomain, such as that of a Lease.
+pub fn parse_object_name(text: &str) -> Result<String, String> {
+    if text.len() <= 253 && text.split('.').all(is_dns_label) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not an object name: use lower-case letters, digits, '-' and '.', as in firebolt-operator"
+    ))
+}
+
+/// The value parser of one namespace.
+pub fn parse_namespace(text: &str) -> Result<String, ScopeError> {
+    if is_dns_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(ScopeError::BadName(text.to_owned()))
+    }
+}
+
+pub(super) fn is_dns_label(text: &str) -> bool {
+    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=63).contains(&text.len())
+        && text.chars().all(|c| is_alphanumeric(c) || c == '-')
+        && text.starts_with(is_alphanumeric)
+        && text.ends_with(is_alphanumeric)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::empty_is_cluster_wide("", Scope::Cluster)]
+    #[case::one("a", Scope::Namespaces(vec!["a".into()]))]
+    #[case::trimmed_sorted_and_once(" b , a,,b,", Scope::Namespaces(vec!["a".into(), "b".into()]))]
+    fn namespaces_are_read(#[case] text: &str, #[case] expected: Scope) {
+        assert_eq!(text.parse(), Ok(expected));
+    }
+
+    #[rstest]
+    #[case::only_commas(",,,", "the list names no namespace; to watch the whole cluster, leave the flag out")]
+    #[case::only_blanks("  ", "the list names no namespace")]
+    #[case::upper_case("a,B", "\"B\" is not a namespace name")]
+    #[case::with_a_dot("a.b", "\"a.b\" is not a namespace name")]
+    #[case::inner_blank("a b", "\"a b\" is not a namespace name")]
+    #[case::leading_dash("-a", "\"-a\" is not a namespace name")]
+    fn other_lists_are_refused_by_name(#[case] text: &str, #[case] expected: &str) {
+        let error = text.parse::<Scope>().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn a_namespace_has_at_most_63_characters() {
+        assert!("a".repeat(63).parse::<Scope>().is_ok());
+        assert!("a".repeat(64).parse::<Scope>().is_err());
+    }
+
+    #[rstest]
+    #[case("cluster.local", "cluster.local")]
+    #[case("cluster.local.", "cluster.local")]
+    #[case("k8s", "k8s")]
+    fn domains_are_read(#[case] text: &str, #[case] expected: &str) {
+        assert_eq!(
+            text.parse::<ClusterDomain>().map(|domain| domain.to_string()),
+            Ok(expected.to_owned())
+        );
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case(".")]
+    #[case("cluster..local")]
+    #[case(".cluster.local")]
+    #[case("cluster_local")]
+    #[case("Cluster.local")]
+    fn other_domains_are_refused(#[case] text: &str) {
+        let error = text.parse::<ClusterDomain>().unwrap_err();
+        assert!(error.contains("is not a DNS name"), "{error}");
+    }
+
+    #[test]
+    fn the_scope_gives_one_stream_per_namespace() {
+        assert_eq!(Scope::Cluster.streams().collect::<Vec<_>>(), [None]);
+        let two = Scope::Namespaces(vec!["a".into(), "b".into()]);
+        assert_eq!(two.streams().collect::<Vec<_>>(), [Some("a"), Some("b")]);
+    }
+}

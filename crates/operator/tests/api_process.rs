@@ -1,0 +1,240 @@
+//! The process against a real API server, under its own service account: readiness, caches, metrics, stopping.
+
+mod support;
+
+use std::time::Duration;
+
+use localkube::{Cluster, Options};
+use rustix::process::Signal;
+
+use self::support::{
+    Operator, SOON, engine, eventually, install_definitions, namespace, send, service_account, unique,
+};
+
+const ENGINES: &str = "firebolt_operator_cached_objects{kind=\"FireboltEngine\"}";
+const MALFORMED: &str = "firebolt_operator_malformed_objects{kind=\"FireboltEngine\"}";
+
+fn apply(cluster: &Cluster, manifest: &str) {
+    cluster
+        .kubectl_with_input(&["apply", "--server-side", "-f", "-"], manifest)
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_becomes_ready_and_caches_what_is_in_scope() {
+    let cluster = Cluster::attach();
+    let kubeconfig = service_account(&cluster).await;
+    install_definitions(&cluster);
+    let (inside, outside) = (namespace(&cluster), namespace(&cluster));
+    for manifest in [
+        engine(&inside, "a", "blue"),
+        engine(&inside, "b", "red"),
+        engine(&outside, "c", "blue"),
+    ] {
+        apply(&cluster, &manifest);
+    }
+    let scoped = Operator::start(
+        &kubeconfig,
+        &["--namespaces", &inside, "--lease-name", &unique("scoped")],
+    );
+    let both = format!("{inside},{outside}");
+    let lease = unique("selected");
+    let selected = Operator::start(
+        &kubeconfig,
+        &[
+            "--namespaces",
+            &both,
+            "--watch-label-selector=team=blue",
+            "--lease-name",
+            &lease,
+        ],
+    );
+    scoped.wait_until_ready();
+    selected.wait_until_ready();
+    assert_eq!(scoped.metric(ENGINES), Some(2.0));
+    assert_eq!(selected.metric(ENGINES), Some(2.0));
+
+    cluster
+        .kubectl(&["delete", "fireboltengine", "-n", &inside, "a"])
+        .unwrap();
+    eventually("the deletion is seen", SOON, || {
+        scoped.metric(ENGINES) == Some(1.0) && selected.metric(ENGINES) == Some(1.0)
+    });
+    cluster
+        .kubectl(&[
+            "label",
+            "fireboltengine",
+            "-n",
+            &inside,
+            "b",
+            "team=blue",
+            "--overwrite",
+        ])
+        .unwrap();
+    eventually("the label brings it into scope", SOON, || {
+        selected.metric(ENGINES) == Some(2.0)
+    });
+
+    assert_eq!(scoped.health("/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(scoped.health("/metrics").0, 404);
+    let metrics = scoped.metrics_answer();
+    assert!(
+        metrics.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("firebolt_operator_build_info{version="), "{metrics}");
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    cluster
+        .kubectl(&["delete", "namespace", "--wait=false", &inside, &outside])
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_permissions_for_a_namespace_are_explained() {
+    let cluster = Cluster::attach();
+    service_account(&cluster).await;
+    install_definitions(&cluster);
+    let name = unique("stranger");
+    let kubeconfig = cluster
+        .service_account_kubeconfig(support::OPERATOR_NAMESPACE, &name)
+        .await
+        .unwrap();
+    let operator = Operator::start(&kubeconfig, &["--leader-elect=false"]);
+    operator.wait_for_log("cannot watch FireboltEngine:");
+    let (status, text) = operator.health("/readyz");
+    assert_eq!(status, 503);
+    for expected in [
+        "waiting for FireboltEngine: ",
+        "cannot list resource",
+        "grant get, list and watch",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+    assert!(operator.leads(), "without an election the only replica leads");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_permission_for_leases_the_operator_says_so_and_ends() {
+    let cluster = Cluster::attach();
+    let kubeconfig = service_account(&cluster).await;
+    let mut operator = Operator::spawn(&kubeconfig, &["--lease-namespace=default"]);
+    assert_eq!(operator.wait(SOON).code(), Some(1));
+    let line = operator.wait_for_log("cannot get lease default/firebolt-operator: forbidden");
+    let message = line["message"].as_str().unwrap();
+    assert!(
+        message.contains("Grant get, list, watch, create and update on leases.coordination.k8s.io"),
+        "{message}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_the_process_at_once() {
+    let cluster = Cluster::attach();
+    let kubeconfig = service_account(&cluster).await;
+    let mut operator = Operator::start(&kubeconfig, &["--leader-elect=false"]);
+    // A request that never ends keeps the server from closing.
+    let _unfinished = send(operator.health_address(), "GET /healthz HTTP/1.1\r\nHost:").unwrap();
+    operator.signal(Signal::TERM);
+    operator.wait_for_log("stopping on SIGTERM");
+    operator.signal(Signal::INT);
+    assert_eq!(operator.wait(SOON).code(), Some(1));
+    operator.wait_for_log("ending at once on a second signal");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_quiet_at_rest() {
+    let cluster = Cluster::attach();
+    let kubeconfig = service_account(&cluster).await;
+    install_definitions(&cluster);
+    let mut operator = Operator::start(&kubeconfig, &["--lease-duration=2s", "--lease-name", &unique("quiet")]);
+    operator.wait_until_ready();
+    operator.wait_for_log("this process leads now");
+    let before = operator.log();
+    // Several renewals later, nothing has been said.
+    let kept = eventually_holds(Duration::from_secs(3), || operator.leads());
+    assert!(kept, "the lease was lost: {:#?}", operator.log());
+    assert_eq!(operator.log(), before);
+    operator.signal(Signal::TERM);
+    assert_eq!(operator.wait(SOON).code(), Some(0));
+}
+
+fn eventually_holds(span: Duration, mut ask: impl FnMut() -> bool) -> bool {
+    let start = std::time::Instant::now();
+    while start.elapsed() < span {
+        if !ask() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    true
+}
+
+/// Needs a cluster of its own, since it takes definitions away and loosens them.
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_may_come_later_and_a_malformed_object_stalls_nothing() {
+    let cluster = Cluster::start(Options::default()).await.unwrap();
+    let kubeconfig = service_account(&cluster).await;
+    let early = Operator::start(&kubeconfig, &["--lease-name=early"]);
+    early.wait_for_log("cannot watch FireboltEngineClass: the CRD is not installed");
+    early.wait_for_log("cannot watch FireboltInstance: the CRD is not installed");
+    early.wait_for_log("cannot watch FireboltEngine: the CRD is not installed");
+    let (status, text) = early.health("/readyz");
+    assert_eq!(status, 503);
+    let remedy = "waiting for FireboltEngine: the CRD is not installed: run `firebolt-operator crds | kubectl apply \
+                  --server-side -f -`\n";
+    assert!(text.contains(remedy), "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
+
+    install_definitions(&cluster);
+    let took = eventually("ready after the installation", SOON, || {
+        early.health("/readyz").0 == 200
+    });
+    assert!(took < Duration::from_secs(12), "{took:?}");
+    let complaints = early.log().iter().filter(|line| line.contains("cannot watch")).count();
+    assert_eq!(complaints, 3, "each trouble is told once: {:#?}", early.log());
+
+    store_malformed_engine(&cluster);
+    apply(&cluster, &engine("default", "good", "blue"));
+    let late = Operator::start(&kubeconfig, &["--lease-name=late"]);
+    late.wait_until_ready();
+    for operator in [&early, &late] {
+        eventually("one is cached and one is counted", SOON, || {
+            operator.metric(ENGINES) == Some(1.0) && operator.metric(MALFORMED) == Some(1.0)
+        });
+        let line = operator.wait_for_log("FireboltEngine default/bad cannot be read and is left alone");
+        assert!(line["message"].as_str().unwrap().contains("many"), "{line}");
+    }
+    let fix = r#"{"spec": {"replicas": 2}}"#;
+    cluster
+        .kubectl(&["patch", "fireboltengine", "bad", "--type=merge", "-p", fix])
+        .unwrap();
+    for operator in [&early, &late] {
+        eventually("the correction is seen", SOON, || {
+            operator.metric(ENGINES) == Some(2.0) && operator.metric(MALFORMED) == Some(0.0)
+        });
+        operator.wait_for_log("FireboltEngine default/bad can be read again");
+    }
+}
+
+/// Stores an engine that the definition would refuse, by taking its schema away for a moment.
+fn store_malformed_engine(cluster: &Cluster) {
+    let definition = "crd/fireboltengines.compute.firebolt.io";
+    // The scale subresource would check the type of its field too.
+    let open = r#"[{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema",
+                    "value": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+                   {"op": "remove", "path": "/spec/versions/0/subresources/scale"}]"#;
+    cluster
+        .kubectl(&["patch", definition, "--type=json", "-p", open])
+        .unwrap();
+    let bad = engine("default", "bad", "blue").replace("replicas: 1", "replicas: many");
+    eventually("the looser definition is in force", SOON, || {
+        cluster.kubectl_with_input(&["create", "-f", "-"], &bad).is_ok()
+    });
+    install_definitions(cluster);
+    let refused = engine("default", "refused", "blue").replace("replicas: 1", "replicas: many");
+    eventually("the definition is in force again", SOON, || {
+        cluster
+            .kubectl_with_input(&["create", "--dry-run=server", "-f", "-"], &refused)
+            .is_err()
+    });
+}

@@ -1,0 +1,199 @@
+//! `cargo xtask demo`: the operator on a local Kubernetes, and what it says.
+//!
+//! The operator carries the folder of the cluster in its environment like every process of the cluster, so that
+//! `cargo xtask kube down` ends it with the rest.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use localkube::{Cluster, Options, Up};
+
+use crate::Outcome;
+
+/// How long the operator may take to become ready.
+const LIMIT: Duration = Duration::from_mins(1);
+/// How long to wait before a question is asked again.
+const POLL: Duration = Duration::from_millis(50);
+const NAMESPACE: &str = "demo";
+
+/// A manifest with two mistakes, to show how they are reported.
+const MISTAKEN: &str = "
+apiVersion: compute.firebolt.io/v1alpha1
+kind: FireboltEngine
+metadata: { name: mistaken }
+spec:
+  instanceRef: main
+  replicas: 1
+  autoStop: { enabled: true, activeReplicas: 1, idleReplicas: 2, idleTimeout: half an hour }
+";
+
+pub(crate) fn run(root: &Path) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(show(root, &root.join(".local/demo")))
+}
+
+async fn show(root: &Path, dir: &Path) -> Outcome {
+    let operator = build(root)?;
+    let cluster = match Cluster::up(dir, Options::default()).await? {
+        Up::Started(cluster, took) => {
+            step(
+                "cluster",
+                &format!("control plane ready in {:.1} s", took.as_secs_f64()),
+            );
+            cluster
+        }
+        Up::AlreadyRunning(cluster) => {
+            step("cluster", "control plane already running");
+            cluster
+        }
+    };
+    install(root, &operator, &cluster)?;
+    let ready = start(&operator, &cluster).await?;
+    step("operator", &ready);
+    apply_examples(root, &cluster)?;
+    println!("\n$ kubectl get firebolt --namespace {NAMESPACE}");
+    print!("{}", cluster.kubectl(&["get", "firebolt", "--namespace", NAMESPACE])?);
+    println!("\nA mistake is refused before it is stored, with the field and the remedy:\n");
+    match cluster.kubectl_with_input(&["apply", "--namespace", NAMESPACE, "-f", "-"], MISTAKEN) {
+        Ok(_) => return Err("the API server accepted a mistaken engine".into()),
+        Err(localkube::Error::Kubectl { stderr, .. }) => {
+            println!("$ kubectl apply -f mistaken.yaml\n{}", stderr.trim_end())
+        }
+        Err(error) => return Err(error.into()),
+    }
+    how_to_go_on(&cluster)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn step(name: &str, news: &str) {
+    println!("{name:<10} {news}");
+}
+
+fn build(root: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    step("build", "firebolt-operator");
+    let built = crate::cargo(root)
+        .args(["build", "--quiet", "--locked", "--package", "firebolt-operator"])
+        .status()?;
+    if !built.success() {
+        return Err("build firebolt-operator".into());
+    }
+    // Beside this program: both are built into the same folder.
+    Ok(std::env::current_exe()?.with_file_name("firebolt-operator"))
+}
+
+fn install(root: &Path, operator: &Path, cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
+    let printed = Command::new(operator).arg("crds").output()?;
+    let crds = String::from_utf8(printed.stdout)?;
+    cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &crds)?;
+    let rbac = root.join("deploy/rbac.yaml");
+    cluster.kubectl(&["apply", "--server-side", "-f", &rbac.display().to_string()])?;
+    step("install", "3 CRDs, service account and permissions");
+    Ok(())
+}
+
+/// Starts the operator under its own service account, unless one runs already, and waits until it is ready.
+async fn start(operator: &Path, cluster: &Cluster) -> Result<String, Box<dyn std::error::Error>> {
+    let started = Instant::now();
+    let addresses = cluster.dir().join("operator.health");
+    if let Ok(address) = fs::read_to_string(&addresses)
+        && is_ready(&address)
+    {
+        return Ok("already running".to_owned());
+    }
+    let kubeconfig = cluster
+        .service_account_kubeconfig("firebolt-system", "firebolt-operator")
+        .await?;
+    let log = cluster.dir().join("logs/operator.log");
+    let health = free_address()?;
+    fs::write(&addresses, &health)?;
+    let mut child = Command::new(operator)
+        .args([
+            "run",
+            "--log-format=text",
+            "--lease-namespace=firebolt-system",
+            "--kubeconfig",
+        ])
+        .arg(kubeconfig)
+        .args([
+            "--health-probe-bind-address",
+            &health,
+            "--metrics-bind-address",
+            &free_address()?,
+        ])
+        .env(localkube::DIR_VARIABLE, cluster.dir())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&log)?)
+        .spawn()?;
+    while !is_ready(&health) {
+        if let Some(status) = child.try_wait()? {
+            return Err(format!("run firebolt-operator: {status}; {} says why", log.display()).into());
+        }
+        if started.elapsed() > LIMIT {
+            return Err(format!("wait for http://{health}/readyz; {} may say why", log.display()).into());
+        }
+        thread::sleep(POLL);
+    }
+    let took = started.elapsed().as_secs_f64();
+    Ok(format!(
+        "ready in {took:.1} s as its own service account; log in {}",
+        log.display()
+    ))
+}
+
+/// An address on this machine that was free a moment ago.
+fn free_address() -> std::io::Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+/// Whether the readiness endpoint answers with 200.
+fn is_ready(address: &str) -> bool {
+    let ask = || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.split(' ').nth(1) == Some("200"))
+}
+
+fn apply_examples(root: &Path, cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
+    let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{ name: {NAMESPACE} }}\n");
+    cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &namespace)?;
+    let example = root.join("examples/minimal.yaml").display().to_string();
+    // The kinds may take a moment to be served after their CRDs were installed.
+    let deadline = Instant::now() + LIMIT;
+    while let Err(error) = cluster.kubectl(&["apply", "--namespace", NAMESPACE, "-f", &example]) {
+        if Instant::now() > deadline {
+            return Err(error.into());
+        }
+        thread::sleep(POLL);
+    }
+    step("example", "examples/minimal.yaml applied: an instance and an engine");
+    Ok(())
+}
+
+fn how_to_go_on(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
+    let kubectl = cluster.kubectl_command(&cluster.kubeconfig_admin())?;
+    let folder = Path::new(kubectl.get_program())
+        .parent()
+        .unwrap_or(Path::new(""))
+        .display();
+    println!("\nThe controllers are not written yet, so nothing is deployed for the engine. Try next:\n");
+    println!(
+        "  export KUBECONFIG={} PATH=\"{folder}:$PATH\"",
+        cluster.kubeconfig_admin().display()
+    );
+    println!("  kubectl explain fireng.spec.autoStop");
+    println!("  kubectl scale fireng analytics --replicas=3 --namespace {NAMESPACE}");
+    println!("  kubectl get firebolt -o wide --namespace {NAMESPACE}");
+    println!("  make demo-down      # removes every trace");
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! `cargo xtask kube`: a control plane that goes on in the background.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use localkube::{Cluster, Options, Status, Up};
+
+use crate::Outcome;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Start a control plane, wait until it is ready, and leave it running
+    Up(Place),
+    /// End the control plane and remove its folder
+    Down(Place),
+    /// Show what runs; the exit code is 0 only if every component is healthy
+    Status(Place),
+}
+
+#[derive(Args)]
+pub(crate) struct Place {
+    /// The folder of the control plane [default: .local/kube in the repository]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Place {
+    fn dir(self) -> PathBuf {
+        self.dir.unwrap_or_else(|| crate::root().join(".local/kube"))
+    }
+}
+
+pub(crate) fn run(command: Command) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            Command::Up(place) => up(place.dir()).await,
+            Command::Down(place) => down(place.dir()).await,
+            Command::Status(place) => status(place.dir()).await,
+        }
+    })
+}
+
+async fn up(dir: PathBuf) -> Outcome {
+    let (cluster, news) = match Cluster::up(&dir, Options::default()).await? {
+        Up::Started(cluster, took) => (cluster, format!("ready in {:.1} s", took.as_secs_f64())),
+        Up::AlreadyRunning(cluster) => {
+            let news = format!("already running in {}", cluster.dir().display());
+            (cluster, news)
+        }
+    };
+    println!("{news}\nexport KUBECONFIG={}", cluster.kubeconfig_admin().display());
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn down(dir: PathBuf) -> Outcome {
+    if localkube::down(&dir).await? {
+        println!("removed {}", dir.display());
+    } else {
+        println!("nothing to remove in {}", dir.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn status(dir: PathBuf) -> Outcome {
+    let Some(status) = localkube::status(&dir).await? else {
+        println!("not running in {}: start one with `cargo xtask kube up`", dir.display());
+        return Ok(ExitCode::FAILURE);
+    };
+    print!("{}", table(&status));
+    Ok(if status.is_healthy() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn table(status: &Status) -> String {
+    let mut rows = vec![["COMPONENT", "PID", "HEALTHY", "ADDRESS"].map(str::to_owned)];
+    for part in &status.components {
+        let pid = part.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        let healthy = part
+            .trouble
+            .as_ref()
+            .map_or_else(|| "yes".to_owned(), |trouble| format!("no: {trouble}"));
+        rows.push([part.component.to_string(), pid, healthy, part.address.clone()]);
+    }
+    let widths: [usize; 4] = std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    let version = status.version.as_deref().unwrap_or("unknown");
+    text + &format!("version     {version}\nkubeconfig  {}\n", status.kubeconfig.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use localkube::{Component, ComponentStatus};
+
+    #[test]
+    fn the_table_lines_up_and_says_what_is_wrong() {
+        let component = |component, pid, trouble: Option<&str>| ComponentStatus {
+            component,
+            pid,
+            trouble: trouble.map(str::to_owned),
+            address: "https://127.0.0.1:20000".to_owned(),
+        };
+        let status = Status {
+            dir: "/d".into(),
+            kubeconfig: "/d/kubeconfig".into(),
+            version: Some("v1.2.3".to_owned()),
+            components: vec![
+                component(Component::Etcd, Some(7), None),
+                component(Component::KubeScheduler, None, Some("not running")),
+            ],
+        };
+        let expected = "\
+COMPONENT       PID  HEALTHY          ADDRESS
+etcd            7    yes              https://127.0.0.1:20000
+kube-scheduler  -    no: not running  https://127.0.0.1:20000
+version     v1.2.3
+kubeconfig  /d/kubeconfig
+";
+        assert_eq!(table(&status), expected);
+        assert!(!status.is_healthy());
+    }
+}

@@ -1,0 +1,117 @@
+//! Development tasks, run as `cargo xtask TASK`. One module for each task.
+
+mod api_reference;
+mod demo;
+mod deny;
+mod generate;
+mod kube;
+mod lint;
+mod pod_schema;
+mod test;
+mod tools;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::{Parser, Subcommand};
+use serde_json::Value;
+
+/// What a task returns: the exit code to end with, or what went wrong.
+type Outcome = Result<ExitCode, Box<dyn Error>>;
+
+/// Development tasks of firebolt-operator.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build and fetch the pinned tools that tests and the demo need, once, into a cache outside the tree
+    Tools(tools::Arguments),
+    /// Run a local Kubernetes control plane in the background
+    #[command(subcommand)]
+    Kube(kube::Command),
+    /// Run a tier of tests with all that it needs, and remove what was set up afterwards
+    #[command(subcommand)]
+    Test(test::Tier),
+    /// Run the operator on a local Kubernetes and show what it says
+    Demo,
+    /// Renew the files that follow from the code: CRDs, API reference
+    Generate(generate::Args),
+    /// Check the walls between crates
+    LintDeps,
+    /// Check licences, sources and duplicate versions of the crates that are linked
+    Deny,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Tools(arguments) => tools::run(&arguments),
+        Task::Kube(command) => kube::run(command),
+        Task::Test(tier) => test::run(tier),
+        Task::Demo => demo::run(&root()),
+        Task::Generate(arguments) => generate::run(&root(), &arguments),
+        Task::LintDeps => lint::run(&root()),
+        Task::Deny => deny::run(&root()),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        let mut source = error.source();
+        while let Some(cause) = source {
+            eprintln!("  caused by: {cause}");
+            source = cause.source();
+        }
+        ExitCode::FAILURE
+    })
+}
+
+/// The root of the repository. Tasks are run from a checkout, through cargo, so the place of this source is the answer.
+fn root() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest
+        .parent()
+        .expect("this crate is a folder of the repository")
+        .to_owned()
+}
+
+/// Cargo for another run in the repository, as a person would start it: what this run of cargo says of this crate in the
+/// environment would make build scripts of others run again.
+fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    let inherited = std::env::vars_os().map(|(name, _)| name);
+    for name in inherited.filter(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    }) {
+        command.env_remove(name);
+    }
+    command.current_dir(root);
+    command
+}
+
+/// Runs the command to its end and passes its exit code on.
+fn finish(command: &mut Command) -> Outcome {
+    let code = command.status()?.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// What cargo knows of the crates of the workspace.
+fn packages(root: &Path) -> Result<Vec<Value>, Box<dyn Error>> {
+    let output = cargo(root)
+        .args(["metadata", "--format-version=1", "--no-deps", "--locked"])
+        .output()?;
+    let mut metadata: Value = serde_json::from_slice(&output.stdout).map_err(|error| {
+        format!(
+            "read cargo metadata: {error}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })?;
+    match metadata["packages"].take() {
+        Value::Array(packages) => Ok(packages),
+        _ => Err("find packages in cargo metadata".into()),
+    }
+}

@@ -1,0 +1,152 @@
+//! `cargo xtask kube` from end to end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use localkube::processes_of;
+
+/// A folder for a control plane, which is gone when the test is over, however it ends.
+struct Place {
+    base: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            base: tempfile::tempdir().expect("create a folder"),
+        }
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.base.path().canonicalize().expect("the base exists").join("kube")
+    }
+
+    fn kube(&self, verb: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.args(["kube", verb, "--dir"]).arg(self.dir());
+        command
+    }
+
+    fn run(&self, verb: &str) -> Output {
+        self.kube(verb).output().expect("run xtask")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = self.kube("down").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn assert_gone(dir: &Path) {
+    assert!(processes_of(dir).is_empty(), "no process is left");
+    assert!(!dir.exists(), "no folder is left");
+}
+
+#[test]
+fn up_is_idempotent_and_down_leaves_nothing() {
+    let place = Place::new();
+    let before = place.run("status");
+    assert!(
+        !before.status.success() && text(&before).contains("not running"),
+        "{}",
+        text(&before)
+    );
+
+    let up = place.run("up");
+    assert!(up.status.success(), "{}", text(&up));
+    let kubeconfig = place.dir().join("kubeconfig");
+    assert!(text(&up).starts_with("ready in "), "{}", text(&up));
+    assert!(
+        text(&up).contains(&format!("export KUBECONFIG={}\n", kubeconfig.display())),
+        "{}",
+        text(&up)
+    );
+    assert!(kubeconfig.exists());
+    let processes = processes_of(&place.dir());
+    assert_eq!(processes.len(), 4);
+
+    let again = place.run("up");
+    assert!(
+        again.status.success() && text(&again).starts_with("already running"),
+        "{}",
+        text(&again)
+    );
+    assert_eq!(processes_of(&place.dir()), processes, "the same processes go on");
+
+    let status = place.run("status");
+    assert!(status.status.success(), "{}", text(&status));
+    for word in [
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "v1.",
+        "kubeconfig",
+    ] {
+        assert!(text(&status).contains(word), "{word} in {}", text(&status));
+    }
+
+    let down = place.run("down");
+    assert!(down.status.success(), "{}", text(&down));
+    assert_gone(&place.dir());
+    assert!(text(&place.run("down")).starts_with("nothing to remove"));
+}
+
+#[test]
+fn down_after_a_killed_up_leaves_nothing() {
+    let place = Place::new();
+    for processes in 1..=4 {
+        let mut up = place.kube("up").stdout(Stdio::null()).spawn().expect("start xtask");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while processes_of(&place.dir()).len() < processes {
+            assert!(Instant::now() < deadline, "{processes} processes start");
+            thread::sleep(Duration::from_millis(1));
+        }
+        up.kill().expect("kill it midway");
+        up.wait().expect("reap it");
+        assert!(!processes_of(&place.dir()).is_empty(), "there is something to clear");
+        let down = place.run("down");
+        assert!(down.status.success(), "{}", text(&down));
+        assert_gone(&place.dir());
+    }
+}
+
+#[test]
+fn up_clears_what_a_killed_up_left() {
+    let place = Place::new();
+    let mut first = place.kube("up").stdout(Stdio::null()).spawn().expect("start xtask");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while processes_of(&place.dir()).is_empty() {
+        assert!(Instant::now() < deadline, "a process starts");
+        thread::sleep(Duration::from_millis(1));
+    }
+    first.kill().expect("kill it midway");
+    first.wait().expect("reap it");
+    let up = place.run("up");
+    assert!(
+        up.status.success() && text(&up).starts_with("ready in "),
+        "{}",
+        text(&up)
+    );
+    assert_eq!(processes_of(&place.dir()).len(), 4);
+}
+
+#[test]
+fn a_folder_of_something_else_is_left_alone() {
+    let place = Place::new();
+    let file = place.dir().join("thesis.txt");
+    std::fs::create_dir(place.dir()).expect("create the folder");
+    std::fs::write(&file, "years of work").expect("write the file");
+    for verb in ["up", "down"] {
+        let output = place.run(verb);
+        assert!(!output.status.success() && text(&output).contains("holds files of something else"));
+    }
+    assert!(file.exists());
+}
