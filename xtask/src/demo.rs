@@ -62,7 +62,7 @@ async fn show(root: &Path, dir: &Path) -> Outcome {
     match cluster.kubectl_with_input(&["apply", "--namespace", NAMESPACE, "-f", "-"], MISTAKEN) {
         Ok(_) => return Err("the API server accepted a mistaken engine".into()),
         Err(localkube::Error::Kubectl { stderr, .. }) => {
-            println!("$ kubectl apply -f mistaken.yaml\n{}", stderr.trim_end())
+            println!("$ kubectl apply -f mistaken.yaml\n{}", stderr.trim_end());
         }
         Err(error) => return Err(error.into()),
     }
