@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::leader::apply::LeaseError;
-
 /// Why the process ends other than by request.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -75,9 +73,6 @@ pub enum Failure {
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(#[source] io::Error),
-    /// The lease cannot be used at all.
-    #[error("cannot {0}")]
-    Lease(#[source] LeaseError),
     /// Another process leads now, or may.
     #[error("lost the lease {lease}: {reason}")]
     LeadershipLost {
@@ -124,7 +119,6 @@ impl Failure {
                 "Check the credentials in the kubeconfig, or the service account of the pod.".to_owned()
             }
             Self::Bind { flag, .. } => format!("Choose a free address with {flag}, or turn it off with {flag}=0."),
-            Self::Lease(error) => error.remedy(),
             Self::LeadershipLost { .. } => {
                 "Start the process again; it then stands by. If this happens often, look at the load of the API server \
                  and at CPU limits, or raise --lease-duration."
@@ -154,7 +148,6 @@ impl Failure {
             | Self::Unauthorized { .. }
             | Self::Bind { .. }
             | Self::Signals(_)
-            | Self::Lease(_)
             | Self::PartEnded { .. }
             | Self::StuckInShutdown { .. } => ExitCode::FAILURE,
         }

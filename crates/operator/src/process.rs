@@ -21,7 +21,7 @@ use tracing::{error, info};
 use crate::cli::RunArguments;
 use crate::connect::{Connection, connect};
 use crate::error::Failure;
-use crate::leader::apply::{LeaseError, LeaseHandle};
+use crate::leader::apply::LeaseHandle;
 use crate::leader::decide::Timing;
 use crate::leader::{self, Ended, Role};
 use crate::metrics::Metrics;
@@ -71,7 +71,7 @@ async fn run(arguments: RunArguments, started: SystemTime) -> Result<(), Failure
 struct Parts {
     context: Context,
     lease: Option<LeaseHandle>,
-    election: JoinHandle<Result<Ended, LeaseError>>,
+    election: JoinHandle<Ended>,
     work: JoinHandle<()>,
     watches: JoinSet<()>,
     servers: JoinSet<()>,
@@ -160,7 +160,7 @@ impl Parts {
         let ended = timeout_at(deadline, &mut self.election)
             .await
             .map_err(stuck("leader election"))?;
-        if !matches!(ended, Ok(Ok(Ended::Stopped))) {
+        if !matches!(ended, Ok(Ended::Stopped)) {
             return Err(self.election_failure(ended));
         }
         self.stop_servers.cancel();
@@ -170,32 +170,27 @@ impl Parts {
         Ok(())
     }
 
-    fn election_failure(&self, ended: Result<Result<Ended, LeaseError>, JoinError>) -> Failure {
+    fn election_failure(&self, ended: Result<Ended, JoinError>) -> Failure {
         // The first thing to do in each case: nothing may act in the name of a term that is over.
         self.stop_work.cancel();
         match (ended, &self.lease) {
-            (Ok(Ok(Ended::Lost(loss))), Some(lease)) => Failure::LeadershipLost {
+            (Ok(Ended::Lost(loss)), Some(lease)) => Failure::LeadershipLost {
                 lease: lease.lease(),
                 reason: leader::explain(&loss, lease.timing().give_up_after()),
             },
-            (Ok(Err(error)), _) => Failure::Lease(error),
-            (Ok(Ok(Ended::Stopped | Ended::Lost(_))), _) => part_ended("leader election", Ok(())),
+            (Ok(Ended::Stopped | Ended::Lost(_)), _) => part_ended("leader election", Ok(())),
             (Err(panic), _) => part_ended("leader election", Err(panic)),
         }
     }
 }
 
-async fn elect(
-    lease: Option<LeaseHandle>,
-    role: watch::Sender<Role>,
-    stop: CancellationToken,
-) -> Result<Ended, LeaseError> {
+async fn elect(lease: Option<LeaseHandle>, role: watch::Sender<Role>, stop: CancellationToken) -> Ended {
     if let Some(lease) = lease {
         return leader::run(lease, role, stop).await;
     }
     role.send_replace(Role::Leading);
     stop.cancelled().await;
-    Ok(Ended::Stopped)
+    Ended::Stopped
 }
 
 /// Starts leader-only work once this process leads. Ends after `stop`, when all of it has ended.

@@ -114,17 +114,44 @@ async fn missing_permissions_for_a_namespace_are_explained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_permission_for_leases_the_operator_says_so_and_ends() {
+async fn without_permission_for_leases_the_operator_says_so_and_leads_once_it_is_granted() {
     let cluster = Cluster::attach();
     let kubeconfig = service_account(&cluster).await;
-    let mut operator = Operator::spawn(&kubeconfig, &["--lease-namespace=default"]);
-    assert_eq!(operator.wait(SOON).code(), Some(1));
-    let line = operator.wait_for_log("cannot get lease default/firebolt-operator: forbidden");
+    let namespace = namespace(&cluster);
+    let mut operator = Operator::start(&kubeconfig, &["--lease-namespace", &namespace, "--lease-duration=3s"]);
+    let line = operator.wait_for_log(&format!("cannot get lease {namespace}/firebolt-operator: forbidden"));
     let message = line["message"].as_str().unwrap();
     assert!(
         message.contains("Grant get, list, watch, create and update on leases.coordination.k8s.io"),
         "{message}"
     );
+    assert!(operator.runs() && !operator.leads());
+    let verbs = "--verb=get,list,watch,create,update";
+    let role = [
+        "create",
+        "role",
+        "leases",
+        verbs,
+        "--resource=leases.coordination.k8s.io",
+        "-n",
+        &namespace,
+    ];
+    cluster.kubectl(&role).unwrap();
+    let account = "--serviceaccount=firebolt-system:firebolt-operator";
+    let binding = [
+        "create",
+        "rolebinding",
+        "leases",
+        "--role=leases",
+        account,
+        "-n",
+        &namespace,
+    ];
+    cluster.kubectl(&binding).unwrap();
+    eventually("it leads", SOON, || operator.leads());
+    cluster
+        .kubectl(&["delete", "namespace", "--wait=false", &namespace])
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

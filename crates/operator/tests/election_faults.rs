@@ -158,7 +158,7 @@ async fn live(number: usize, client: Client, acting: Acting, mut random: fastran
         let mut pause_at = Instant::now() + Duration::from_secs(random.u64(5..120));
         let mut pause_end = pause_at + Duration::from_millis(random.u64(100..40_000));
         let mut timer = pin!(sleep_until(pause_at));
-        let ended = poll_fn(|context| {
+        poll_fn(|context| {
             if timer.as_mut().poll(context).is_ready() {
                 if Instant::now() < pause_end {
                     timer.as_mut().reset(pause_end);
@@ -185,7 +185,6 @@ async fn live(number: usize, client: Client, acting: Acting, mut random: fastran
             ended
         })
         .await;
-        assert!(matches!(ended, Ok(Ended::Stopped | Ended::Lost(_))), "{ended:?}");
     }
 }
 
@@ -237,7 +236,7 @@ async fn a_leader_without_answers_stops_at_two_thirds_of_the_duration() {
     // Late enough that the last attempt is under way when the term ends.
     sleep(Duration::from_millis(8400)).await;
     lock(&server).mood = Mood::Silent;
-    assert_eq!(election.await.unwrap().unwrap(), Ended::Lost(Loss::NotRenewed));
+    assert_eq!(election.await.unwrap(), Ended::Lost(Loss::NotRenewed));
     let took = start.elapsed();
     let late = Duration::from_millis(20);
     assert!((took..took + late).contains(&(DURATION * 2 / 3)), "{took:?}");

@@ -17,7 +17,7 @@ use super::decide::{Claim, Record, Timing};
 use crate::error;
 
 /// Who wrote a field, as `kubectl get --show-managed-fields` tells it.
-const FIELD_MANAGER: &str = "firebolt-operator";
+const FIELD_MANAGER: &str = firebolt_api::key::FIELD_MANAGER;
 /// No answer is worth waiting for longer than this: another attempt on a new connection does better.
 const LONGEST_REQUEST: Duration = Duration::from_secs(5);
 
@@ -98,27 +98,6 @@ impl LeaseError {
             Self::Changed { .. } | Self::TimedOut { .. } | Self::Failed { .. } => {
                 "Check that the API server is reachable and healthy; the operator keeps trying.".to_owned()
             }
-        }
-    }
-
-    /// Whether trying again without a change of the installation is pointless.
-    #[must_use]
-    pub fn needs_a_person(&self) -> bool {
-        match self {
-            Self::Forbidden { .. } | Self::NoNamespace { .. } => true,
-            Self::Changed { .. } | Self::TimedOut { .. } | Self::Failed { .. } => false,
-        }
-    }
-
-    /// The verb of the request that failed.
-    #[must_use]
-    pub fn verb(&self) -> &'static str {
-        match self {
-            Self::NoNamespace { .. } => "create",
-            Self::Changed { verb, .. }
-            | Self::Forbidden { verb, .. }
-            | Self::TimedOut { verb, .. }
-            | Self::Failed { verb, .. } => verb,
         }
     }
 }

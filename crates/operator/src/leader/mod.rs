@@ -10,7 +10,6 @@
 pub mod apply;
 pub mod decide;
 
-use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -50,10 +49,10 @@ pub enum Ended {
 ///
 /// The caller stops its leader-only work *before* it cancels `stop`: the lease is released right after.
 ///
-/// # Errors
-/// Only for what retrying cannot fix and what a person should see at once: a missing permission that never worked
-/// before, or a missing namespace. Everything else is retried, and ends in [`Ended::Lost`] if it costs the lease.
-pub async fn run(handle: LeaseHandle, role: watch::Sender<Role>, stop: CancellationToken) -> Result<Ended, LeaseError> {
+/// Every failure is told once, with its remedy, and retried; one that costs the lease ends in [`Ended::Lost`]. That
+/// holds for a missing permission too: an API server that has just started refuses everybody until it has read the
+/// roles, and whoever forgot to grant something need not restart anything afterwards.
+pub async fn run(handle: LeaseHandle, role: watch::Sender<Role>, stop: CancellationToken) -> Ended {
     let longest_pause = handle.timing().duration;
     let hints = watch_object(handle.api(), handle.name()).backoff(RetryBackoff::up_to(longest_pause));
     let mut hints = pin!(hints);
@@ -61,7 +60,7 @@ pub async fn run(handle: LeaseHandle, role: watch::Sender<Role>, stop: Cancellat
     loop {
         if stop.is_cancelled() {
             elector.release().await;
-            return Ok(Ended::Stopped);
+            return Ended::Stopped;
         }
         match elector.next_step() {
             Step::Wait(until) => {
@@ -77,9 +76,9 @@ pub async fn run(handle: LeaseHandle, role: watch::Sender<Role>, stop: Cancellat
             }
             Step::Lost(loss) => {
                 elector.role.send_replace(Role::Standby);
-                return Ok(Ended::Lost(loss));
+                return Ended::Lost(loss);
             }
-            request @ (Step::Look | Step::Create | Step::Acquire | Step::Renew) => elector.perform(request).await?,
+            request @ (Step::Look | Step::Create | Step::Acquire | Step::Renew) => elector.perform(request).await,
         }
     }
 }
@@ -92,8 +91,6 @@ struct Elector {
     /// The Lease as it was last read or written: the base of the next write.
     lease: Option<Lease>,
     retry_at: Option<Instant>,
-    /// Verbs that have worked once: losing one of those is a fault to ride out, not a faulty installation.
-    worked: BTreeSet<&'static str>,
     watch_trouble: Incidents,
     /// The failure that was last logged, so that each is told once and not per attempt.
     trouble: Option<String>,
@@ -108,7 +105,6 @@ impl Elector {
             seen: None,
             lease: None,
             retry_at: None,
-            worked: BTreeSet::new(),
             watch_trouble: Incidents::default(),
             trouble: None,
         }
@@ -163,54 +159,41 @@ impl Elector {
     }
 
     /// Takes a step that needs a request. The end of a term does not wait for an answer.
-    async fn perform(&mut self, step: Step) -> Result<(), LeaseError> {
+    async fn perform(&mut self, step: Step) {
         match self.standing {
             Standing::Candidate { .. } => self.request(step).await,
             Standing::Leading { renewed, .. } => {
                 let term_ends = renewed + self.handle.timing().give_up_after();
-                timeout_at(term_ends, self.request(step)).await.unwrap_or(Ok(()))
+                let _unanswered = timeout_at(term_ends, self.request(step)).await;
             }
         }
     }
 
-    async fn request(&mut self, step: Step) -> Result<(), LeaseError> {
+    async fn request(&mut self, step: Step) {
         match self.attempt(step).await {
-            Ok(verb) => {
-                self.worked.insert(verb);
+            Ok(()) => {
                 self.retry_at = None;
                 if self.trouble.take().is_some() {
                     info!(lease = self.handle.lease(), "the lease can be reached again");
                 }
-                Ok(())
             }
             Err(error) => {
                 self.doubt();
                 self.retry_at = Some(Instant::now() + jittered(self.handle.timing().retry_every()));
-                let leads = matches!(self.standing, Standing::Leading { .. });
-                if error.needs_a_person() && !leads && !self.worked.contains(error.verb()) {
-                    return Err(error);
-                }
                 self.tell(&error);
-                Ok(())
             }
         }
     }
 
-    /// Makes the one request of a step; returns its verb.
-    async fn attempt(&mut self, step: Step) -> Result<&'static str, LeaseError> {
+    /// Makes the one request of a step.
+    async fn attempt(&mut self, step: Step) -> Result<(), LeaseError> {
         match (step, self.lease.clone()) {
-            (Step::Create, _) | (Step::Acquire | Step::Renew, None) => {
-                self.hold(None).await?;
-                Ok("create")
-            }
-            (Step::Acquire | Step::Renew, Some(lease)) => {
-                self.hold(Some(&lease)).await?;
-                Ok("update")
-            }
+            (Step::Create, _) => self.hold(None).await,
+            (Step::Acquire | Step::Renew, lease) => self.hold(lease.as_ref()).await,
             (Step::Look | Step::Wait(_) | Step::Lost(_), _) => {
                 let lease = self.handle.read().await?;
                 self.saw(lease, true);
-                Ok("get")
+                Ok(())
             }
         }
     }
