@@ -76,6 +76,9 @@ fn rules(page: &mut String, path: &str, schema: &JSONSchemaProps) {
     for (name, field) in schema.properties.iter().flatten() {
         rules(page, &format!("{path}.{name}"), field);
     }
+    if let Some(items) = items(schema) {
+        rules(page, &format!("{path}[]"), items);
+    }
 }
 
 fn is_pod_template(name: &str, field: &JSONSchemaProps) -> bool {
@@ -110,18 +113,37 @@ fn kind(name: &str, field: &JSONSchemaProps) -> String {
     if !values.is_empty() {
         return values.join(", ");
     }
-    let mut kind = match (items(field), field.type_.as_deref(), field.format.as_deref()) {
+    let kind = match (items(field), field.type_.as_deref(), field.format.as_deref()) {
         (Some(item), _, _) => format!("list of {}", self::kind("", item)),
         (None, _, Some("date-time")) => "time".to_owned(),
         (None, Some(plain), _) => plain.to_owned(),
         (None, None, _) => "any".to_owned(),
     };
-    match (field.minimum, field.maximum) {
-        (Some(least), Some(most)) => write!(kind, ", {least} to {most}").expect("write to a text"),
-        (Some(least), None) => write!(kind, ", at least {least}").expect("write to a text"),
-        (None, _) => {}
+    [Some(kind), range(field), length(field), pattern(field)]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn range(field: &JSONSchemaProps) -> Option<String> {
+    match (field.minimum?, field.maximum) {
+        (least, Some(most)) => Some(format!("{least} to {most}")),
+        (least, None) => Some(format!("at least {least}")),
     }
-    kind
+}
+
+fn length(field: &JSONSchemaProps) -> Option<String> {
+    match (field.min_length, field.max_length?) {
+        (Some(least), most) => Some(format!("{least} to {most} characters")),
+        (None, most) => Some(format!("at most {most} characters")),
+    }
+}
+
+/// In a table, a bar would end the cell.
+fn pattern(field: &JSONSchemaProps) -> Option<String> {
+    let pattern = field.pattern.as_deref()?;
+    Some(format!("matching `{}`", pattern.replace('|', "\\|")))
 }
 
 #[cfg(test)]
@@ -133,7 +155,8 @@ mod tests {
         let page = render(&firebolt_api::crds());
         for line in [
             "| `replicas` | integer, 0 to 1000 | required | How many compute nodes run",
-            "| `autoStop.idleTimeout` | string | `\"30m\"` | How long",
+            "| `autoStop.idleTimeout` | string, at most 64 characters, matching `",
+            "| `instanceRef` | string, 1 to 253 characters | required | ",
             "| `autoStop.schedule[].days` | list of `\"Mon\"`, ",
             "| `template` | PodTemplateSpec |  | Overrides for the pods of this engine",
             "- `spec.storage`: persistentVolumeClaim, emptyDir and hostPath exclude each other",

@@ -6,7 +6,7 @@
 //! - `containers` is no longer required: a template is a set of overrides, and most name no container;
 //! - defaults that only mirror Go's zero values go: they would satisfy `required` with an empty text;
 //! - lists of allowed values go: a newer cluster may allow more, and core types take an empty text for "unset";
-//! - quantities and int-or-string fields take the form that CRDs have for them;
+//! - quantities and int-or-string fields take the form that CRDs have for them, with the bounds of what our types read;
 //! - `creationTimestamp: null`, which Go programs write into every template, is allowed.
 
 use serde_json::{Map, Value, json};
@@ -53,7 +53,10 @@ impl Extractor<'_> {
     fn named(&self, name: &str) -> Result<Value, String> {
         match name {
             QUANTITY => return Ok(self.quantity.clone()),
-            INT_OR_STRING => return Ok(json!({ "x-kubernetes-int-or-string": true })),
+            INT_OR_STRING => {
+                let (least, most) = (i32::MIN, i32::MAX);
+                return Ok(json!({ "x-kubernetes-int-or-string": true, "minimum": least, "maximum": most }));
+            }
             TIME => return Ok(json!({ "type": "string", "format": "date-time", "nullable": true })),
             _ => {}
         }
@@ -165,7 +168,7 @@ mod tests {
                         "name": { "type": "string" },
                         "protocol": { "type": "string", "default": "TCP" },
                         "limit": { "quantity": true },
-                        "port": { "x-kubernetes-int-or-string": true },
+                        "port": { "x-kubernetes-int-or-string": true, "minimum": i32::MIN, "maximum": i32::MAX },
                     } },
                 } } },
             } })

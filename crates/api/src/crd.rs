@@ -138,4 +138,31 @@ mod tests {
     fn whole_numbers_have_no_decimal_point_in_yaml() {
         assert_eq!(to_yaml(&json!({ "a": 1.0, "b": 1.5, "c": 7 })), "a: 1\nb: 1.5\nc: 7\n");
     }
+
+    #[test]
+    fn every_field_of_ours_is_explained() {
+        fn unexplained(path: &str, schema: &Value, found: &mut Vec<String>) {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (name, property) in properties.into_iter().flatten() {
+                let path = format!("{path}.{name}");
+                if property.get("description").is_none() {
+                    found.push(path.clone());
+                }
+                // Pod templates are explained by Kubernetes.
+                if name != "template" {
+                    unexplained(&path, property, found);
+                    unexplained(&path, property.get("items").unwrap_or(&Value::Null), found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for crd in crds() {
+            let schema = to_json(&crd.spec.versions[0].schema);
+            for part in ["spec", "status"] {
+                let schema = &schema["openAPIV3Schema"]["properties"][part];
+                unexplained(&crd.spec.names.kind, schema, &mut found);
+            }
+        }
+        assert!(found.is_empty(), "{found:#?}");
+    }
 }

@@ -32,8 +32,8 @@ pub enum ParseError {
     OutOfRange(String),
 }
 
-/// What the schema accepts: the format of Go without signs, which no field has a use for.
-pub(crate) const PATTERN: &str = r"^((\d+\.?\d*|\.\d+)([nuµμm]?s|m|h))+$";
+/// What the schema accepts: the format of Go, but no negative lengths, which no field has a use for.
+pub(crate) const PATTERN: &str = r"^\+?((\d+\.?\d*|\.\d+)([nuµμm]?s|m|h))+$";
 /// More than any sensible duration needs, and a bound for the cost of evaluating rules on it.
 pub(crate) const MAX_LENGTH: u32 = 64;
 
@@ -81,7 +81,7 @@ impl FromStr for Duration {
         let malformed = || ParseError::Malformed(text.to_owned());
         let out_of_range = || ParseError::OutOfRange(text.to_owned());
         let mut total: u64 = 0;
-        let mut rest = text;
+        let mut rest = text.strip_prefix('+').unwrap_or(text);
         if rest.is_empty() {
             return Err(malformed());
         }
@@ -186,6 +186,7 @@ mod tests {
     #[case(".5s", 500_000_000)]
     #[case("1.s", 1_000_000_000)]
     #[case("1s1s", 2_000_000_000)]
+    #[case("+1s", 1_000_000_000)]
     #[case("3\u{b5}s", 3_000)]
     #[case("3\u{3bc}s", 3_000)]
     #[case("0.333333333333333333333333333s", 333_333_333)]
@@ -205,7 +206,8 @@ mod tests {
     #[case("1..5s")]
     #[case("1 s")]
     #[case("-1s")]
-    #[case("+1s")]
+    #[case("++1s")]
+    #[case("+")]
     #[case("1d")]
     #[case("1S")]
     #[case("1hr")]

@@ -51,6 +51,8 @@ keys! {
     Annotation {
         /// On a FireboltEngine, written by the gateway: an RFC 3339 time at which a query asked for a stopped engine.
         WakeRequested = "firebolt.io/wake-requested",
+        /// On a StatefulSet: what it was rendered from, in one hash. Another value means another generation.
+        Fingerprint = "firebolt.io/fingerprint",
         /// On a StatefulSet: the hash of the merged `customEngineConfig` that it was rendered from.
         CustomEngineConfigHash = "firebolt.io/custom-engine-config-hash",
         /// On a StatefulSet: the hash of the class template that it was rendered from.

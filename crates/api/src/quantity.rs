@@ -12,11 +12,15 @@ pub use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 /// and fractional exponents (`1e1.5`), which no reader understands; this one does not.
 const PATTERN: &str = r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$";
 
+/// More than any sensible quantity needs.
+const MAX_LENGTH: u32 = 64;
+
 /// The schema of a quantity in a CRD: a number or a text, as in core types.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     serde_json::json!({
         "pattern": PATTERN,
+        "maxLength": MAX_LENGTH,
         "x-kubernetes-int-or-string": true,
     })
 }
@@ -122,7 +126,7 @@ fn decimal(whole: &str, fraction: &str, power: i32) -> u128 {
     let kept = (whole.len() + fraction.len()).saturating_sub(usize::try_from(-shift).expect("negated above"));
     let value = digits().take(kept).fold(0, append_digit);
     let finer = digits().skip(kept).any(|digit| digit != 0);
-    value + u128::from(finer)
+    value.saturating_add(u128::from(finer))
 }
 
 /// `whole.fraction` times two to the `power`, in nanos.
@@ -180,6 +184,8 @@ mod tests {
     #[case("100Ei", "9223372036854775807")]
     #[case("1e99", "9223372036854775807")]
     #[case("0e99", "0")]
+    #[case("9999999999999999999999999999999999999999.0000000001", "9223372036854775807")]
+    #[case("9999999999999999999999999999999999999999.9Ei", "9223372036854775807")]
     fn equal_amounts_are_equal_however_they_are_written(#[case] left: &str, #[case] right: &str) {
         assert_eq!(amount(left), amount(right));
     }

@@ -1,6 +1,6 @@
 //! Schemas that are not derived from our own types: embedded Kubernetes types and free-form objects.
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use crate::quantity;
@@ -17,6 +17,12 @@ pub(crate) fn pod_template(_: &mut SchemaGenerator) -> Schema {
 /// See [`quantity::schema`].
 pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     quantity::schema().try_into().expect("the schema is an object")
+}
+
+/// The schema of the type itself, for a field that is an `Option` of it: the derived schema of an optional enum with
+/// documented variants would lose the text of the field.
+pub(crate) fn plain<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    T::json_schema(generator)
 }
 
 /// A point in time, in RFC 3339.

@@ -94,6 +94,7 @@ pub struct FireboltEngineSpec {
     /// How a new generation takes over: `graceful` waits for the queries of the old one, `recreate` does not. Left
     /// out: as the class says, else `graceful`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::plain::<Rollout>")]
     pub rollout: Option<Rollout>,
 
     /// The address (host and port) of a metadata service to use in place of the instance's own, for engines that reach
@@ -156,7 +157,6 @@ pub struct AutoStop {
 
     /// Windows of time, in UTC, in which the engine stays at `activeReplicas` whether it is used or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
     pub schedule: Vec<ScheduleWindow>,
 }
 
@@ -218,6 +218,7 @@ pub struct FireboltEngineStatus {
 
     /// Where the engine stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::plain::<EnginePhase>")]
     pub phase: Option<EnginePhase>,
 
     /// How many pods the active generation has. Part of the scale subresource.
@@ -245,6 +246,7 @@ pub struct FireboltEngineStatus {
 
     /// What auto-stop last decided, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::plain::<AutoStopReason>")]
     pub auto_stop_reason: Option<AutoStopReason>,
 
     /// What holds of the engine and what does not.

@@ -63,6 +63,7 @@ pub struct FireboltEngineClassSpec {
 
     /// How a new generation takes over: `graceful` waits for the queries of the old one, `recreate` does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::plain::<Rollout>")]
     pub rollout: Option<Rollout>,
 
     /// Where pods keep their data, unless the engine names a place of its own.

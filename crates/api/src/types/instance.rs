@@ -145,6 +145,7 @@ fn default_postgres_schema() -> String {
 
 /// A Secret in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct SecretReference {
     /// The name of the Secret.
     #[schemars(length(min = 1, max = 253))]
@@ -196,6 +197,7 @@ pub struct FireboltInstanceStatus {
 
     /// Where the instance stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::plain::<InstancePhase>")]
     pub phase: Option<InstancePhase>,
 
     /// Whether the metadata service is ready.

@@ -15,6 +15,7 @@ const IMMUTABLE: &str = "cannot be changed or removed once it is set; restore th
 #[case::no_drain("spec.drainCheckEnabled", json!(false))]
 #[case::drain_interval("spec.drainCheckInterval", json!("1m30s"))]
 #[case::drain_interval_floor("spec.drainCheckInterval", json!("1000ms"))]
+#[case::drain_interval_with_sign("spec.drainCheckInterval", json!("+5m"))]
 #[case::rollout("spec.rollout", json!("recreate"))]
 #[case::endpoint("spec.metadataEndpointOverride", json!("pensieve.example:7000"))]
 #[case::claim_with_defaults("spec.storage", json!({ "persistentVolumeClaim": {} }))]
@@ -60,30 +61,38 @@ fn contains(whole: &Value, part: &Value) -> bool {
 #[case::replicas_too_many("spec.replicas", json!(1001), "less than or equal to 1000")]
 #[case::replicas_text("spec.replicas", json!("two"), "must be of type integer")]
 #[case::class_empty("spec.engineClassRef", json!(""), "at least 1 char")]
+#[case::class_too_long("spec.engineClassRef", json!("c".repeat(254)), "may not be more than 253")]
 #[case::instance_empty("spec.instanceRef", json!(""), "at least 1 char")]
+#[case::instance_too_long("spec.instanceRef", json!("i".repeat(254)), "may not be more than 253")]
 #[case::rollout_unknown("spec.rollout", json!("gentle"), r#"supported values: "graceful", "recreate""#)]
 #[case::rollout_empty("spec.rollout", json!(""), r#"supported values: "graceful", "recreate""#)]
 #[case::ui_text("spec.uiSidecar", json!("yes"), "must be of type boolean")]
+#[case::drain_check_text("spec.drainCheckEnabled", json!("yes"), "must be of type boolean")]
 #[case::interval_without_unit("spec.drainCheckInterval", json!("30"), "should match")]
 #[case::interval_number("spec.drainCheckInterval", json!(30), "must be of type string")]
 #[case::interval_too_short("spec.drainCheckInterval", json!("999ms"), "must be at least 1s")]
-#[case::access_mode("spec.storage.persistentVolumeClaim", json!({ "accessModes": ["Any"] }), "supported values: \"ReadWriteOnce\"")]
+#[case::interval_of_many_parts("spec.drainCheckInterval", json!("1s".repeat(33)), "may not be more than 64")]
 #[case::claim_size("spec.storage.persistentVolumeClaim.size", json!("10GB"), "should match")]
+#[case::claim_size_negative("spec.storage.persistentVolumeClaim.size", json!("-1Gi"), "should match")]
+#[case::claim_size_too_long("spec.storage.persistentVolumeClaim.size", json!("1".repeat(65)), "may not be more than 64")]
 #[case::medium("spec.storage.emptyDir.medium", json!("Tape"), r#"supported values: "", "Memory""#)]
 #[case::size_limit("spec.storage.emptyDir.sizeLimit", json!("1e1.5"), "should match")]
-#[case::path_relative("spec.storage.hostPath.path", json!("data"), "should match '^/.*'")]
-#[case::path_type("spec.storage.hostPath", json!({ "path": "/", "type": "Anything" }), r#"supported values: "", "DirectoryOrCreate""#)]
 #[case::config_text("spec.customEngineConfig", json!("logging: debug"), "must be of type object")]
 #[case::endpoint_too_long("spec.metadataEndpointOverride", json!("e".repeat(2049)), "may not be more than 2048")]
 #[tokio::test]
-async fn refuses(#[case] path: &str, #[case] value: Value, #[case] message: &str) {
-    // Where a value is an object, the field at fault is inside it.
-    let field = match &value {
-        Value::Object(object) if object.contains_key("type") => format!("{path}.type"),
-        Value::Object(_) => format!("{path}.accessModes[0]"),
-        _ => path.to_owned(),
-    };
-    assert_refused(engine().with(path, value), &field, message).await;
+async fn refuses(#[case] field: &str, #[case] value: Value, #[case] message: &str) {
+    assert_refused(engine().with(field, value), field, message).await;
+}
+
+#[rstest]
+#[case::access_mode(json!({ "persistentVolumeClaim": { "accessModes": ["Any"] } }), "persistentVolumeClaim.accessModes[0]", r#"supported values: "ReadWriteOnce""#)]
+#[case::path_missing(json!({ "hostPath": {} }), "hostPath.path", "Required value")]
+#[case::path_relative(json!({ "hostPath": { "path": "data" } }), "hostPath.path", "should match '^/.*'")]
+#[case::path_type(json!({ "hostPath": { "path": "/", "type": "Anything" } }), "hostPath.type", r#"supported values: "", "DirectoryOrCreate""#)]
+#[tokio::test]
+async fn refuses_storage(#[case] storage: Value, #[case] field: &str, #[case] message: &str) {
+    let manifest = engine().with("spec.storage", storage);
+    assert_refused(manifest, &format!("spec.storage.{field}"), message).await;
 }
 
 #[rstest]

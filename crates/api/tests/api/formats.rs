@@ -25,7 +25,7 @@ async fn durations_are_accepted_exactly_when_we_can_read_them() {
     let part = ("[0-9]{0,3}(\\.[0-9]{0,3})?", "(ns|us|µs|μs|ms|s|m|h|d|S|)").prop_map(|(n, unit)| n + unit.as_str());
     let usual = prop::collection::vec(part, 1..4).prop_map(|parts| parts.concat());
     let long = "[0-9]{5,20}(ns|us|ms|s|m|h)";
-    let signed = "[+-][1-9]s";
+    let signed = "[+-]{1,2}[1-9]s";
     let kube = kube().await;
     let mut accepted = 0;
     for text in texts(prop_oneof![6 => usual, 2 => long, 1 => signed, 1 => ".{0,8}"]) {
@@ -46,7 +46,7 @@ async fn quantities_are_accepted_exactly_when_we_can_read_them_and_mean_the_same
     let number = "[+]?([0-9]{1,6}(\\.[0-9]{0,12})?|\\.[0-9]{1,12})";
     let suffix = "([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2}|)";
     let usual = (number, suffix).prop_map(|(number, suffix)| number + suffix.as_str());
-    let long = "[0-9]{15,25}(\\.[0-9]{1,15})?([KMGTPE]i|[numkMGTPE]|)";
+    let long = "[0-9]{15,45}(\\.[0-9]{1,15})?([KMGTPE]i|[numkMGTPE]|)";
     let wrong = "[+-]{0,2}[0-9.]{0,4}(GB|K|ki|e1.5|e| Gi|Zi|)";
     let kube = kube().await;
     let mut accepted = 0;

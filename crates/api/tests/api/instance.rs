@@ -60,6 +60,7 @@ fn with_postgres(path: &str) -> Value {
 #[case::schema_empty("spec.metadata.postgres.schema", json!(""), "at least 1 char")]
 #[case::schema_too_long("spec.metadata.postgres.schema", json!("s".repeat(64)), "may not be more than 63")]
 #[case::schema_markup("spec.metadata.postgres.schema", json!("a;b"), "should match")]
+#[case::secret_too_long("spec.metadata.postgres.credentialsSecretRef.name", json!("s".repeat(254)), "may not be more than 253")]
 #[case::secret_empty("spec.metadata.postgres.credentialsSecretRef.name", json!(""), "at least 1 char")]
 #[tokio::test]
 async fn refuses(#[case] path: &str, #[case] value: Value, #[case] message: &str) {

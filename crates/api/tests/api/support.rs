@@ -12,7 +12,7 @@ use localkube::Cluster;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-/// The namespace of this test run: every process has its own, so that runs do not meet.
+/// The cluster as a test sees it. Each run has a namespace of its own, so that runs do not meet.
 pub struct Kube {
     pub cluster: Cluster,
     pub client: Client,
@@ -21,21 +21,18 @@ pub struct Kube {
 
 /// The shared cluster with our CRDs installed and a namespace for this process.
 pub async fn kube() -> Kube {
-    static READY: OnceCell<()> = OnceCell::const_new();
+    static NAMESPACE: OnceCell<String> = OnceCell::const_new();
     let cluster = Cluster::attach();
     let client = cluster.client().await.expect("connect as admin");
-    let namespace = format!("api-{}", std::process::id());
-    READY
-        .get_or_init(|| async {
-            install_crds(&client).await;
-            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
-            let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
-            namespaces
-                .create(&PostParams::default(), &object(namespace))
-                .await
-                .expect("create the namespace");
-        })
-        .await;
+    let namespace = NAMESPACE.get_or_init(|| async {
+        install_crds(&client).await;
+        // The API server completes the name: a cluster that goes on for days sees many runs.
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "generateName": "api-" } });
+        let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
+        let created = namespaces.create(&PostParams::default(), &object(namespace)).await;
+        created.expect("create a namespace").name_any()
+    });
+    let namespace = namespace.await.clone();
     Kube {
         cluster,
         client,

@@ -107,6 +107,7 @@ async fn prunes_unknown_fields_at_every_depth() {
 #[case::volume_twice(json!({ "spec": { "volumes": [{ "name": "v" }, { "name": "v" }] } }), "spec.volumes[1]", "Duplicate value")]
 #[case::label_number(json!({ "metadata": { "labels": { "a": 1 } } }), "metadata.labels.a", "must be of type string")]
 #[case::quantity(json!({ "spec": { "containers": [{ "name": "a", "resources": { "limits": { "cpu": "two" } } }] } }), "spec.containers[0].resources.limits.cpu", "should match")]
+#[case::port_out_of_range(json!({ "spec": { "containers": [{ "name": "a", "livenessProbe": { "tcpSocket": { "port": 99_999_999_999_i64 } } }] } }), "spec.containers[0].livenessProbe.tcpSocket.port", "less than or equal to 2147483647")]
 #[case::priority_text(json!({ "spec": { "priority": "high" } }), "spec.priority", "must be of type integer")]
 #[tokio::test]
 async fn refuses(#[case] template: Value, #[case] field: &str, #[case] message: &str) {
