@@ -6,3 +6,7 @@
 //! - `admit` knows what a user may set.
 //!
 //! Time, randomness, versions and images are arguments. `cargo xtask lint-deps` keeps everything else out.
+
+mod canonical;
+pub mod render;
+pub mod resolve;

@@ -3,6 +3,7 @@
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::quantity::Quantity;
 use crate::rule;
@@ -64,7 +65,7 @@ impl Default for PersistentVolumeClaimStorage {
 }
 
 /// How a volume may be mounted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[expect(missing_docs, reason = "the names are those of Kubernetes")]
 pub enum AccessMode {
     ReadWriteOnce,
@@ -110,10 +111,11 @@ pub struct HostPathStorage {
 }
 
 /// What must be at the path of a hostPath volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[expect(missing_docs, reason = "the names are those of Kubernetes")]
 pub enum HostPathType {
     #[serde(rename = "")]
+    #[strum(serialize = "")]
     Unset,
     DirectoryOrCreate,
     Directory,

@@ -1,0 +1,114 @@
+//! Whether a live object still says what we rendered.
+//!
+//! Only what we render is compared: what the API server filled in, and what others added beside it, is not ours to
+//! judge. Absent and empty are the same, and quantities are compared by what they mean.
+
+use firebolt_api::quantity::Amount;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::canonical::{is_empty, to_json};
+
+/// Keys under which a quantity stands, or a map of them.
+const QUANTITIES: [&str; 6] = ["limits", "requests", "overhead", "sizeLimit", "divisor", "storage"];
+
+/// Whether everything that we render stands in the live object as we render it.
+#[must_use]
+pub fn is_intact<T: Serialize>(rendered: &T, live: &T) -> bool {
+    differences(rendered, live).is_empty()
+}
+
+/// The paths at which the live object says something else than we render, for the message that explains a repair.
+#[must_use]
+pub fn differences<T: Serialize>(rendered: &T, live: &T) -> Vec<String> {
+    let mut found = Vec::new();
+    compare("", &to_json(rendered), &to_json(live), &mut found);
+    found
+}
+
+fn compare(path: &str, rendered: &Value, live: &Value, found: &mut Vec<String>) {
+    match (rendered, live) {
+        (Value::Object(fields), Value::Object(_)) => {
+            for (key, field) in fields {
+                compare(
+                    &format!("{path}.{key}"),
+                    field,
+                    live.get(key).unwrap_or(&Value::Null),
+                    found,
+                );
+            }
+        }
+        (Value::Array(items), Value::Array(others)) => compare_lists(path, items, others, found),
+        (_, Value::Null) if is_left_out(rendered) => {}
+        _ if rendered == live || same_amount(path, rendered, live) => {}
+        _ => found.push(path.trim_start_matches('.').to_owned()),
+    }
+}
+
+/// Whether the API server may leave the value out of its answer: it does so with most that are empty, false or zero.
+fn is_left_out(value: &Value) -> bool {
+    is_empty(value) || *value == Value::Bool(false) || value.as_i64() == Some(0)
+}
+
+/// Entries with a key are found by it, wherever they stand and whatever stands beside them; of other lists, order and
+/// length count.
+fn compare_lists(path: &str, rendered: &[Value], live: &[Value], found: &mut Vec<String>) {
+    let key = match path.rsplit('.').next() {
+        Some("volumeMounts") => "mountPath",
+        Some("volumeDevices") => "devicePath",
+        Some(_) | None => "name",
+    };
+    for (index, item) in rendered.iter().enumerate() {
+        let (label, other) = match item.get(key).and_then(Value::as_str) {
+            Some(name) => (name.to_owned(), live.iter().find(|other| other[key] == name)),
+            None => (index.to_string(), live.get(index)),
+        };
+        compare(&format!("{path}[{label}]"), item, other.unwrap_or(&Value::Null), found);
+    }
+    let positional = rendered.iter().any(|item| item.get(key).is_none());
+    if positional && live.len() > rendered.len() {
+        found.push(path.trim_start_matches('.').to_owned());
+    }
+}
+
+fn same_amount(path: &str, rendered: &Value, live: &Value) -> bool {
+    let is_quantity = path.rsplit('.').take(2).any(|key| QUANTITIES.contains(&key));
+    let amount = |value: &Value| value.as_str().and_then(|text| text.parse::<Amount>().ok());
+    is_quantity && amount(rendered).is_some() && amount(rendered) == amount(live)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    #[rstest]
+    #[case::same(json!({ "a": 1 }), json!({ "a": 1 }))]
+    #[case::filled_in(json!({ "a": { "b": 1 } }), json!({ "a": { "b": 1, "c": 2 }, "d": 3 }))]
+    #[case::empty_and_absent(json!({ "a": {}, "b": [], "c": "", "d": null, "e": false, "f": 0 }), json!({}))]
+    #[case::quantity(json!({ "limits": { "cpu": "1000m" } }), json!({ "limits": { "cpu": "1" } }))]
+    #[case::size(json!({ "emptyDir": { "sizeLimit": "1024Mi" } }), json!({ "emptyDir": { "sizeLimit": "1Gi" } }))]
+    #[case::one_volume_mounted_twice(json!({ "volumeMounts": [{ "name": "v", "mountPath": "/a" }, { "name": "v", "mountPath": "/b" }] }), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/b" }, { "name": "v", "mountPath": "/a" }] }))]
+    #[case::foreign_sidecar(json!({ "containers": [{ "name": "engine", "image": "i" }] }), json!({ "containers": [{ "name": "mesh" }, { "name": "engine", "image": "i", "tty": false }] }))]
+    fn what_others_fill_in_is_no_tampering(#[case] rendered: Value, #[case] live: Value) {
+        assert_eq!(differences(&rendered, &live), Vec::<String>::new());
+        assert!(is_intact(&rendered, &live));
+    }
+
+    #[rstest]
+    #[case::changed(json!({ "a": { "b": 1 } }), json!({ "a": { "b": 2 } }), "a.b")]
+    #[case::switched_on(json!({ "a": false }), json!({ "a": true }), "a")]
+    #[case::switched_off(json!({ "a": true }), json!({}), "a")]
+    #[case::removed(json!({ "a": { "b": 1 } }), json!({ "a": {} }), "a.b")]
+    #[case::list_entry(json!({ "args": ["x", "y"] }), json!({ "args": ["x", "z"] }), "args[1]")]
+    #[case::list_longer(json!({ "args": ["x"] }), json!({ "args": ["x", "y"] }), "args")]
+    #[case::named_entry(json!({ "env": [{ "name": "A", "value": "1" }] }), json!({ "env": [{ "name": "A", "value": "2" }] }), "env[A].value")]
+    #[case::named_entry_gone(json!({ "env": [{ "name": "A", "value": "1" }] }), json!({ "env": [] }), "env[A]")]
+    #[case::amount(json!({ "limits": { "cpu": "1" } }), json!({ "limits": { "cpu": "2" } }), "limits.cpu")]
+    #[case::not_a_quantity(json!({ "labels": { "cpu": "1000m" } }), json!({ "labels": { "cpu": "1" } }), "labels.cpu")]
+    #[case::type_changed(json!({ "a": [1] }), json!({ "a": { "0": 1 } }), "a")]
+    fn what_says_something_else_is_named(#[case] rendered: Value, #[case] live: Value, #[case] path: &str) {
+        assert_eq!(differences(&rendered, &live), [path]);
+    }
+}

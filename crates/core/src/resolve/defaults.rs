@@ -1,0 +1,185 @@
+//! What the operator brings where neither the engine nor its class says anything.
+
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container, LocalObjectReference, PodSecurityContext, PodTemplateSpec, SeccompProfile, SecurityContext,
+};
+
+/// The user and group that the engine image runs as.
+const ENGINE_USER: i64 = 3473;
+
+/// Choices of whoever runs the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    /// The image of the engine container.
+    pub engine_image: String,
+    /// The image of the web UI.
+    pub ui_image: String,
+    /// Secrets for pulling images, put before those of users.
+    pub image_pull_secrets: Vec<String>,
+    /// The DNS domain of the cluster.
+    pub cluster_domain: String,
+}
+
+impl Defaults {
+    /// Fills in what is unset. What a user has set stays, whole.
+    pub(super) fn fill(&self, template: &mut PodTemplateSpec) {
+        let spec = template.spec.get_or_insert_default();
+        fill_pod_security(spec.security_context.get_or_insert_default());
+        let secrets = self
+            .image_pull_secrets
+            .iter()
+            .map(|name| LocalObjectReference { name: name.clone() });
+        let secrets: Vec<_> = secrets
+            .chain(spec.image_pull_secrets.take().into_iter().flatten())
+            .collect();
+        spec.image_pull_secrets = (!secrets.is_empty()).then_some(secrets);
+        if let Some(engine) = spec.containers.first_mut() {
+            self.fill_engine(engine);
+        }
+    }
+
+    fn fill_engine(&self, engine: &mut Container) {
+        let image = engine.image.get_or_insert_with(|| self.engine_image.clone());
+        engine
+            .image_pull_policy
+            .get_or_insert_with(|| pull_policy(image).to_owned());
+        engine.security_context.get_or_insert_with(hardened);
+    }
+
+    /// For tests: values that show where they come from.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self {
+            engine_image: "registry.example/engine:1.2.3".to_owned(),
+            ui_image: "registry.example/ui:1.2.3".to_owned(),
+            image_pull_secrets: Vec::new(),
+            cluster_domain: "cluster.local".to_owned(),
+        }
+    }
+}
+
+/// The volumes of a pod must belong to a group that the engine is in, and the standard "restricted" wants a seccomp
+/// profile; both hold for whichever layer won, unless it says otherwise.
+fn fill_pod_security(context: &mut PodSecurityContext) {
+    context.fs_group.get_or_insert(ENGINE_USER);
+    context
+        .fs_group_change_policy
+        .get_or_insert_with(|| "OnRootMismatch".to_owned());
+    context.seccomp_profile.get_or_insert_with(|| SeccompProfile {
+        type_: "RuntimeDefault".to_owned(),
+        localhost_profile: None,
+    });
+}
+
+/// The security context of a container that needs nothing.
+pub(crate) fn hardened() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        capabilities: Some(Capabilities {
+            drop: Some(vec!["ALL".to_owned()]),
+            add: None,
+        }),
+        read_only_root_filesystem: Some(true),
+        run_as_group: Some(ENGINE_USER),
+        run_as_non_root: Some(true),
+        run_as_user: Some(ENGINE_USER),
+        ..SecurityContext::default()
+    }
+}
+
+/// An image whose tag moves is pulled anew; one that is pinned is not.
+pub(crate) fn pull_policy(image: &str) -> &'static str {
+    let (name, pinned) = image.split_once('@').map_or((image, false), |(name, _)| (name, true));
+    // A colon before the last slash belongs to the port of the registry.
+    let tag = name
+        .rsplit('/')
+        .next()
+        .and_then(|last| last.split_once(':'))
+        .map(|(_, tag)| tag);
+    match tag {
+        Some("latest" | "dev") => "Always",
+        None if !pinned => "Always",
+        Some(_) | None => "IfNotPresent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    fn filled(template: Value, defaults: &Defaults) -> Value {
+        let mut template: PodTemplateSpec = serde_json::from_value(template).expect("a template");
+        defaults.fill(&mut template);
+        serde_json::to_value(template.spec).expect("a spec is JSON")
+    }
+
+    #[rstest]
+    #[case("engine:1.2", "IfNotPresent")]
+    #[case("engine:latest", "Always")]
+    #[case("engine:dev", "Always")]
+    #[case("engine", "Always")]
+    #[case("registry:5000/engine", "Always")]
+    #[case("registry:5000/engine:1.2", "IfNotPresent")]
+    #[case("engine@sha256:0", "IfNotPresent")]
+    #[case("engine:latest@sha256:0", "Always")]
+    fn images_that_move_are_pulled_anew(#[case] image: &str, #[case] policy: &str) {
+        assert_eq!(pull_policy(image), policy);
+    }
+
+    #[test]
+    fn a_bare_template_is_hardened() {
+        let spec = filled(
+            json!({ "spec": { "containers": [{ "name": "engine" }] } }),
+            &Defaults::example(),
+        );
+        assert_eq!(
+            spec["securityContext"],
+            json!({ "fsGroup": 3473, "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": { "type": "RuntimeDefault" } })
+        );
+        let engine = &spec["containers"][0];
+        assert_eq!(engine["image"], "registry.example/engine:1.2.3");
+        assert_eq!(engine["imagePullPolicy"], "IfNotPresent");
+        assert_eq!(
+            engine["securityContext"],
+            json!({
+                "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] }, "readOnlyRootFilesystem": true,
+                "runAsGroup": 3473, "runAsNonRoot": true, "runAsUser": 3473,
+            })
+        );
+    }
+
+    #[test]
+    fn what_a_user_has_set_stays() {
+        let template = json!({ "spec": {
+            "securityContext": { "fsGroup": 1, "runAsUser": 2 },
+            "containers": [{ "name": "engine", "image": "mine:latest", "imagePullPolicy": "Never", "securityContext": { "runAsUser": 4 } }],
+        } });
+        let spec = filled(template, &Defaults::example());
+        assert_eq!(spec["securityContext"]["fsGroup"], 1);
+        assert_eq!(spec["securityContext"]["runAsUser"], 2);
+        let engine = &spec["containers"][0];
+        assert_eq!(
+            (&engine["image"], &engine["imagePullPolicy"]),
+            (&json!("mine:latest"), &json!("Never"))
+        );
+        assert_eq!(engine["securityContext"], json!({ "runAsUser": 4 }));
+    }
+
+    #[test]
+    fn pull_secrets_of_the_operator_come_first() {
+        let defaults = Defaults {
+            image_pull_secrets: vec!["mirror".to_owned()],
+            ..Defaults::example()
+        };
+        let spec = filled(
+            json!({ "spec": { "containers": [], "imagePullSecrets": [{ "name": "own" }] } }),
+            &defaults,
+        );
+        assert_eq!(
+            spec["imagePullSecrets"],
+            json!([{ "name": "mirror" }, { "name": "own" }])
+        );
+    }
+}
