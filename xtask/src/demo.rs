@@ -1,13 +1,12 @@
 //! `cargo xtask demo`: the operator on a local Kubernetes, and what it says.
 //!
-//! The operator carries the folder of the cluster in its environment like every process of the cluster, so that
-//! `cargo xtask kube down` ends it with the rest.
+//! The operator is one of the processes of the cluster: it outlives the terminal, and `cargo xtask kube down` ends it with
+//! the rest.
 
-use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,8 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// How long to wait before a question is asked again.
 const POLL: Duration = Duration::from_millis(50);
 const NAMESPACE: &str = "demo";
+/// What the operator is called among the processes of the cluster.
+const OPERATOR: &str = "firebolt-operator";
 
 /// A manifest with two mistakes, to show how they are reported.
 const MISTAKEN: &str = "
@@ -34,7 +35,15 @@ spec:
 
 pub(crate) fn run(root: &Path) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(show(root, &root.join(".local/demo")))
+    let dir = root.join(".local/demo");
+    runtime.block_on(show(root, &dir)).inspect_err(|_| {
+        if dir.exists() {
+            eprintln!(
+                "What was started is left in {} for you to look at; `make demo-down` removes it.",
+                dir.display()
+            );
+        }
+    })
 }
 
 async fn show(root: &Path, dir: &Path) -> Outcome {
@@ -56,10 +65,10 @@ async fn show(root: &Path, dir: &Path) -> Outcome {
     let ready = start(&operator, &cluster).await?;
     step("operator", &ready);
     apply_examples(root, &cluster)?;
-    println!("\n$ kubectl get firebolt --namespace {NAMESPACE}");
-    print!("{}", cluster.kubectl(&["get", "firebolt", "--namespace", NAMESPACE])?);
+    println!("\n$ kubectl get firebolt");
+    print!("{}", cluster.kubectl(&["get", "firebolt"])?);
     println!("\nA mistake is refused before it is stored, with the field and the remedy:\n");
-    match cluster.kubectl_with_input(&["apply", "--namespace", NAMESPACE, "-f", "-"], MISTAKEN) {
+    match cluster.kubectl_with_input(&["apply", "-f", "-"], MISTAKEN) {
         Ok(_) => return Err("the API server accepted a mistaken engine".into()),
         Err(localkube::Error::Kubectl { stderr, .. }) => {
             println!("$ kubectl apply -f mistaken.yaml\n{}", stderr.trim_end());
@@ -75,61 +84,51 @@ fn step(name: &str, news: &str) {
 }
 
 fn build(root: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    step("build", "firebolt-operator");
+    step("build", "firebolt-operator (takes a minute or two the first time)");
     let built = crate::cargo(root)
-        .args(["build", "--quiet", "--locked", "--package", "firebolt-operator"])
+        .args(["build", "--quiet", "--locked", "--package", OPERATOR])
         .status()?;
     if !built.success() {
         return Err("build firebolt-operator".into());
     }
     // Beside this program: both are built into the same folder.
-    Ok(std::env::current_exe()?.with_file_name("firebolt-operator"))
+    Ok(std::env::current_exe()?.with_file_name(OPERATOR))
 }
 
 fn install(root: &Path, operator: &Path, cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
     let printed = Command::new(operator).arg("crds").output()?;
+    if !printed.status.success() {
+        let complaint = String::from_utf8_lossy(&printed.stderr);
+        return Err(format!("run firebolt-operator crds: {}: {complaint}", printed.status).into());
+    }
     let crds = String::from_utf8(printed.stdout)?;
     cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &crds)?;
     let rbac = root.join("deploy/rbac.yaml");
     cluster.kubectl(&["apply", "--server-side", "-f", &rbac.display().to_string()])?;
-    step("install", "3 CRDs, service account and permissions");
+    let count = firebolt_api::crds().len();
+    step("install", &format!("{count} CRDs, service account and permissions"));
     Ok(())
 }
 
-/// Starts the operator under its own service account, unless one runs already, and waits until it is ready.
+/// Starts the operator under its own service account and waits until it is ready. One of an earlier demo is replaced: it
+/// may be of an earlier build.
 async fn start(operator: &Path, cluster: &Cluster) -> Result<String, Box<dyn std::error::Error>> {
+    cluster.end(OPERATOR)?;
     let started = Instant::now();
-    let addresses = cluster.dir().join("operator.health");
-    if let Ok(address) = fs::read_to_string(&addresses)
-        && is_ready(&address)
-    {
-        return Ok("already running".to_owned());
-    }
     let kubeconfig = cluster
         .service_account_kubeconfig("firebolt-system", "firebolt-operator")
         .await?;
-    let log = cluster.dir().join("logs/operator.log");
+    let log = cluster.log(OPERATOR);
     let health = free_address()?;
-    fs::write(&addresses, &health)?;
-    let mut child = Command::new(operator)
-        .args([
-            "run",
-            "--log-format=text",
-            "--lease-namespace=firebolt-system",
-            "--kubeconfig",
-        ])
-        .arg(kubeconfig)
-        .args([
-            "--health-probe-bind-address",
-            &health,
-            "--metrics-bind-address",
-            &free_address()?,
-        ])
-        .env(localkube::DIR_VARIABLE, cluster.dir())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(File::create(&log)?)
-        .spawn()?;
+    let arguments = [
+        "run".to_owned(),
+        "--log-format=text".to_owned(),
+        "--lease-namespace=firebolt-system".to_owned(),
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--health-probe-bind-address={health}"),
+        format!("--metrics-bind-address={}", free_address()?),
+    ];
+    let mut child = cluster.spawn(OPERATOR, operator, &arguments)?;
     while !is_ready(&health) {
         if let Some(status) = child.try_wait()? {
             return Err(format!("run firebolt-operator: {status}; {} says why", log.display()).into());
@@ -140,10 +139,7 @@ async fn start(operator: &Path, cluster: &Cluster) -> Result<String, Box<dyn std
         thread::sleep(POLL);
     }
     let took = started.elapsed().as_secs_f64();
-    Ok(format!(
-        "ready in {took:.1} s as its own service account; log in {}",
-        log.display()
-    ))
+    Ok(format!("ready in {took:.1} s as its own service account"))
 }
 
 /// An address on this machine that was free a moment ago.
@@ -167,11 +163,13 @@ fn is_ready(address: &str) -> bool {
 fn apply_examples(root: &Path, cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{ name: {NAMESPACE} }}\n");
     cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &namespace)?;
+    // Whoever goes on from here need not name it every time.
+    cluster.kubectl(&["config", "set-context", "--current", "--namespace", NAMESPACE])?;
     let example = root.join("examples/minimal.yaml").display().to_string();
-    // The kinds may take a moment to be served after their CRDs were installed.
     let deadline = Instant::now() + LIMIT;
-    while let Err(error) = cluster.kubectl(&["apply", "--namespace", NAMESPACE, "-f", &example]) {
-        if Instant::now() > deadline {
+    while let Err(error) = cluster.kubectl(&["apply", "-f", &example]) {
+        // The kinds may take a moment to be served after their CRDs were installed.
+        if !error.to_string().contains("no matches for kind") || Instant::now() > deadline {
             return Err(error.into());
         }
         thread::sleep(POLL);
@@ -192,8 +190,9 @@ fn how_to_go_on(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
         cluster.kubeconfig_admin().display()
     );
     println!("  kubectl explain fireng.spec.autoStop");
-    println!("  kubectl scale fireng analytics --replicas=3 --namespace {NAMESPACE}");
-    println!("  kubectl get firebolt -o wide --namespace {NAMESPACE}");
+    println!("  kubectl scale fireng analytics --replicas=3");
+    println!("  kubectl get firebolt -o wide");
+    println!("  tail {}", cluster.log(OPERATOR).display());
     println!("  make demo-down      # removes every trace");
     Ok(())
 }

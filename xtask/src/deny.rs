@@ -1,16 +1,42 @@
-//! `cargo xtask deny`: licences, sources and duplicate versions of the crates that are linked.
+//! `cargo xtask deny`: licences, sources and duplicate versions of the crates that are linked, and on demand their known
+//! vulnerabilities.
 
 use std::path::Path;
+use std::process::Command;
 
 use localkube::tools::{Binary, Tool, Tools};
 
 use crate::{Outcome, tools};
 
-pub(crate) fn run(root: &Path) -> Outcome {
-    tools::ensure(&Tools::from_env()?, Tool::CargoDeny)?;
-    let mut command = std::process::Command::new(Tools::from_env()?.binary(Binary::CargoDeny)?);
-    command
-        .args(["--locked", "check", "bans", "licenses", "sources"])
-        .current_dir(root);
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Look for known vulnerabilities too; their database is fetched from the network
+    #[arg(long)]
+    advisories: bool,
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
+    let tools = Tools::from_env()?;
+    tools::ensure(&tools, Tool::CargoDeny)?;
+    let mut command = Command::new(tools.binary(Binary::CargoDeny)?);
+    command.args(["--locked", "check"]).args(checks(args)).current_dir(root);
     crate::finish(&mut command)
+}
+
+fn checks(args: &Args) -> Vec<&'static str> {
+    let mut checks = vec!["bans", "licenses", "sources"];
+    checks.extend(args.advisories.then_some("advisories"));
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_asks_for_advisories_needs_the_network() {
+        let checks = |advisories| checks(&Args { advisories });
+        assert_eq!(checks(false), ["bans", "licenses", "sources"]);
+        assert_eq!(checks(true), ["bans", "licenses", "sources", "advisories"]);
+    }
 }

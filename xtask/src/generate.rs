@@ -47,10 +47,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
 fn files(args: &Args) -> Result<Vec<(String, String)>, String> {
     let mut files = Vec::new();
     if let Some(document) = &args.openapi {
-        let text = fs::read_to_string(document).map_err(|error| format!("read {}: {error}", document.display()))?;
-        let document: Value = serde_json::from_str(&text).map_err(|error| format!("parse {text:.80}: {error}"))?;
-        let schema = pod_schema::extract(&document, &firebolt_api::quantity::schema())?;
-        files.push((POD_SCHEMA.to_owned(), format!("{schema}\n")));
+        files.push((POD_SCHEMA.to_owned(), pod_schema_from(document)?));
     }
     for crd in firebolt_api::crds() {
         let yaml = format!(
@@ -66,6 +63,16 @@ fn files(args: &Args) -> Result<Vec<(String, String)>, String> {
     Ok(files)
 }
 
+/// The schema of the pod template, from the OpenAPI document at `path`.
+fn pod_schema_from(path: &Path) -> Result<String, String> {
+    let name = path.display();
+    let text = fs::read_to_string(path).map_err(|error| format!("read {name}: {error}"))?;
+    let document: Value = serde_json::from_str(&text).map_err(|error| format!("parse {name}: {error}"))?;
+    let schema = pod_schema::extract(&document, &firebolt_api::quantity::schema())
+        .map_err(|error| format!("take the pod template from {name}: {error}"))?;
+    Ok(format!("{schema}\n"))
+}
+
 fn write(root: &Path, path: String, contents: &str) -> Result<String, String> {
     let target = root.join(&path);
     let folder = target.parent().expect("a file is in a folder");
@@ -73,4 +80,22 @@ fn write(root: &Path, path: String, contents: &str) -> Result<String, String> {
         .and_then(|()| fs::write(&target, contents))
         .map_err(|error| format!("write {path}: {error}"))?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_will_not_do_is_named() {
+        let folder = tempfile::tempdir().expect("create a folder");
+        let document = folder.path().join("openapi.json");
+        let error = || pod_schema_from(&document).expect_err("it will not do");
+        let name = document.display();
+        assert!(error().starts_with(&format!("read {name}: ")), "{}", error());
+        fs::write(&document, "openapi: 3.0.0").expect("write the document");
+        assert!(error().starts_with(&format!("parse {name}: ")), "{}", error());
+        fs::write(&document, "{}").expect("write the document");
+        assert!(error().contains(&format!("from {name}: ")), "{}", error());
+    }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Place {
 
 impl Place {
     fn dir(self) -> PathBuf {
-        self.dir.unwrap_or_else(|| crate::root().join(".local/kube"))
+        self.dir.unwrap_or_else(localkube::default_dir)
     }
 }
 

@@ -45,7 +45,7 @@ enum Task {
     /// Check the walls between crates
     LintDeps,
     /// Check licences, sources and duplicate versions of the crates that are linked
-    Deny,
+    Deny(deny::Args),
 }
 
 fn main() -> ExitCode {
@@ -56,15 +56,10 @@ fn main() -> ExitCode {
         Task::Demo => demo::run(&root()),
         Task::Generate(arguments) => generate::run(&root(), &arguments),
         Task::LintDeps => lint::run(&root()),
-        Task::Deny => deny::run(&root()),
+        Task::Deny(arguments) => deny::run(&root(), &arguments),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
-        let mut source = error.source();
-        while let Some(cause) = source {
-            eprintln!("  caused by: {cause}");
-            source = cause.source();
-        }
+        eprintln!("error: {}", localkube::chain(error.as_ref()));
         ExitCode::FAILURE
     })
 }

@@ -44,6 +44,16 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// How long the start took, from the first line that `up` prints.
+fn seconds_to_ready(printed: &str) -> f64 {
+    let number = printed
+        .strip_prefix("ready in ")
+        .and_then(|rest| rest.split(' ').next());
+    number
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no time to ready in: {printed}"))
+}
+
 fn assert_gone(dir: &Path) {
     assert!(processes_of(dir).is_empty(), "no process is left");
     assert!(!dir.exists(), "no folder is left");
@@ -62,7 +72,10 @@ fn up_is_idempotent_and_down_leaves_nothing() {
     let up = place.run("up");
     assert!(up.status.success(), "{}", text(&up));
     let kubeconfig = place.dir().join("kubeconfig");
-    assert!(text(&up).starts_with("ready in "), "{}", text(&up));
+    let seconds = seconds_to_ready(&text(&up));
+    println!("ready in {seconds} s");
+    // A warm start takes less than 10 s on a machine that is idle; this one may be busy with other tests.
+    assert!(seconds < 30.0, "a control plane took {seconds} s");
     assert!(
         text(&up).contains(&format!("export KUBECONFIG={}\n", kubeconfig.display())),
         "{}",

@@ -1,20 +1,19 @@
 //! The handle of a cluster: owned by this process, or attached to one that another started.
 
 use std::env;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::Client;
 
 use crate::components::Component;
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::layout::Layout;
 use crate::running::Running;
 use crate::tools::Tools;
-use crate::{Error, Result, identity, kubectl, process, ready, signals, status};
+use crate::{Error, Result, chain, identity, kubectl, process, ready, signals, status};
 
 /// Names the folder of the cluster that tests shall use; set by whoever runs them.
 pub const ATTACH_VARIABLE: &str = "LOCALKUBE_ATTACH";
@@ -24,7 +23,8 @@ const ATTEMPTS: usize = 5;
 /// How a cluster is to be started.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where owned clusters get their folders. Those that died are looked for in the same place.
+    /// Where owned clusters get their folders. Those that died are looked for in the same place; nothing else there is
+    /// touched. It has to be the user's own and closed to others (mode 0700), and is created so if it is missing.
     pub base: PathBuf,
     /// How long the cluster may take to become ready.
     pub limit: Duration,
@@ -63,6 +63,8 @@ impl Cluster {
     pub async fn start(options: Options) -> Result<Self> {
         let tools = complete_tools()?;
         let base = options.base;
+        let swept = base.clone();
+        blocking(move || folder::sweep(&swept)).await?;
         boot(tools, options.limit, move || Folder::fresh(&base)).await
     }
 
@@ -75,12 +77,7 @@ impl Cluster {
         if status(dir).await?.is_some_and(|status| status.is_healthy()) {
             return Ok(Up::AlreadyRunning(Self::open(dir)?));
         }
-        let mut folder = Some(folder);
-        let dir = dir.to_owned();
-        let cluster = boot(tools, options.limit, move || {
-            folder.take().map_or_else(|| Folder::claim(&dir), Ok)
-        })
-        .await?;
+        let cluster = boot(tools, options.limit, move || Ok(folder)).await?;
         cluster.running.release();
         Ok(Up::Started(cluster, started.elapsed()))
     }
@@ -153,10 +150,22 @@ impl Cluster {
         self.running.layout.audit_log()
     }
 
-    /// The file that `component` logs to.
+    /// The file that the process called `name`, such as a component, logs to.
     #[must_use]
-    pub fn log(&self, component: Component) -> PathBuf {
-        self.running.layout.log(component)
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.running.layout.log(name)
+    }
+
+    /// Starts a program of the caller's as one of the processes of the cluster, called `name`: in a session of its own,
+    /// in the folder of the cluster, its output in [`Cluster::log`]. Like a component it outlives the terminal, and ends
+    /// with the cluster.
+    pub fn spawn(&self, name: &str, program: &Path, arguments: &[String]) -> Result<Child> {
+        self.running.spawn_other(name, program, arguments)
+    }
+
+    /// Ends the processes called `name`, whoever started them, and waits until they are gone.
+    pub fn end(&self, name: &str) -> Result<()> {
+        process::end(self.dir(), |process| process.component == name)
     }
 
     /// Runs kubectl as the administrator and returns what it printed; an error says what it complained about.
@@ -197,30 +206,34 @@ impl Drop for Cluster {
         if let Err(error) = self.running.tear_down() {
             eprintln!("localkube: tear down {}: {}", self.dir().display(), chain(&error));
         }
+        signals::give_way();
     }
 }
 
-/// Starts a cluster in a folder from `next_folder`, again with other ports as long as ports are the trouble.
+/// Starts a cluster in the folder that `folder` gives, again with other ports as long as ports are the trouble.
 async fn boot(
     tools: Tools,
     limit: Duration,
-    mut next_folder: impl FnMut() -> Result<Folder> + Send + 'static,
+    folder: impl FnOnce() -> Result<Folder> + Send + 'static,
 ) -> Result<Cluster> {
     signals::install();
+    let mut cluster = own(move || Ok(Running::own(folder()?, tools))).await?;
     for attempt in 1.. {
-        let folder;
-        (folder, next_folder) = blocking(move || (next_folder(), next_folder)).await;
-        let cluster = Cluster {
-            running: Arc::new(Running::prepare(folder?, tools.clone())?),
-        };
-        signals::register(&cluster.running);
         match boot_once(&cluster.running, limit).await {
-            // The handle goes, and with it what has been started.
-            Err(error) if error.is_port_clash() && attempt < ATTEMPTS => {}
+            Err(error) if error.is_port_clash() && attempt < ATTEMPTS => {
+                let last = Arc::clone(&cluster.running);
+                cluster = own(move || last.renew()).await?;
+            }
+            // On an error the handle goes, and with it what has been started.
             booted => return booted.map(|()| cluster),
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// The handle of a cluster to be, which from its first file on is torn down by signals and with the handle.
+async fn own(make: impl FnOnce() -> Result<Running> + Send + 'static) -> Result<Cluster> {
+    blocking(move || signals::register(make).map(|running| Cluster { running })).await
 }
 
 /// The tools, after a look that none is missing: that is to be said before anything is touched.
@@ -232,7 +245,9 @@ fn complete_tools() -> Result<Tools> {
     Ok(tools)
 }
 
-async fn boot_once(running: &Running, limit: Duration) -> Result<()> {
+async fn boot_once(running: &Arc<Running>, limit: Duration) -> Result<()> {
+    let files = Arc::clone(running);
+    blocking(move || files.lay_out()).await?;
     // All at once: each waits for those that it depends on, and the machine is busy meanwhile.
     for component in Component::ALL {
         running.spawn(component)?;
@@ -255,7 +270,10 @@ pub async fn down(dir: &Path) -> Result<bool> {
 /// of, whatever the working folder.
 #[must_use]
 pub fn default_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.local/kube")
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    repository
+        .expect("this crate is two folders deep in the repository")
+        .join(".local/kube")
 }
 
 async fn claim(dir: &Path) -> Result<Folder> {
@@ -269,15 +287,4 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         Ok(value) => value,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
-}
-
-/// An error with the reasons behind it, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        write!(text, ": {cause}").expect("writing to a string succeeds");
-        source = cause.source();
-    }
-    text
 }

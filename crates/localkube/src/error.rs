@@ -55,10 +55,18 @@ pub enum Error {
     },
     /// The cluster is being torn down, so nothing may be started in it.
     #[error("start {0}: the cluster is being torn down")]
-    Closing(&'static str),
+    Closing(String),
     /// The folder is not one of ours.
     #[error("use {0} for a cluster: it holds files of something else; choose a new or an empty folder")]
     ForeignFolder(PathBuf),
+    /// The folder for clusters is one that somebody else may have prepared.
+    #[error("keep clusters in {path}: {fault}; choose a folder that is yours alone, or one that does not exist yet")]
+    UnsafeBase {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
     /// Another process holds the folder for too long.
     #[error("lock {path}: another process has held it for {waited:?}")]
     Locked {
@@ -129,6 +137,23 @@ impl Error {
     }
 }
 
+/// An error with the reasons behind it, on one line. Many errors repeat their cause in their own text: that is told
+/// once.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let reason = cause.to_string();
+        if !text.contains(&reason) {
+            text.push_str(": ");
+            text.push_str(&reason);
+        }
+        source = cause.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +171,18 @@ mod tests {
     fn only_a_taken_port_asks_for_other_ports() {
         assert!(exited("listen tcp 127.0.0.1:20000: bind: address already in use").is_port_clash());
         assert!(!exited("unknown flag: --nonsense").is_port_clash());
-        assert!(!Error::Closing("etcd").is_port_clash());
+        assert!(!Error::Closing("etcd".to_owned()).is_port_clash());
+    }
+
+    #[test]
+    fn a_chain_tells_every_reason_once() {
+        let denied = || io::Error::new(io::ErrorKind::PermissionDenied, "permission denied");
+        let plain = Error::io("open", "/a/file")(denied());
+        assert_eq!(chain(&plain), "open /a/file: permission denied");
+        let repeating = Error::Kubeconfig {
+            path: "/a/file".into(),
+            source: Box::new(kube::config::KubeconfigError::ReadConfig(denied(), "/a/file".into())),
+        };
+        assert_eq!(chain(&repeating).matches("permission denied").count(), 1);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -12,6 +13,11 @@ use crate::{Error, Result};
 
 /// Locked by the owner for as long as it lives. Its presence also says that the folder is ours to remove.
 const LOCK: &str = "localkube.lock";
+/// Locked while folders are made or looked through in a base. Not the name above: a base is nobody's to remove, as it
+/// may hold anything else.
+const BASE_LOCK: &str = "localkube-base.lock";
+/// How the names of folders start that are made in a base.
+const PREFIX: &str = "cluster-";
 /// How long to wait for another process that starts or removes a cluster in the same folder.
 const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
@@ -27,21 +33,18 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes a fresh folder below `base`, after clearing those there whose owner has died.
+    /// Makes a fresh folder below `base`.
     pub(crate) fn fresh(base: &Path) -> Result<Self> {
-        create_private(base)?;
-        let base = canonical(base)?;
-        check_owner(&base)?;
-        sweep(&base)?;
+        let base = private_base(base)?;
         // A folder is not locked at the moment it appears; the lock on the base keeps sweepers out until it is.
         let _guard = lock_base(&base)?;
         let path = tempfile::Builder::new()
-            .prefix("cluster-")
+            .prefix(PREFIX)
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&base)
             .map_err(Error::io("create a folder in", &base))?
             .keep();
-        match try_claim(&path)? {
+        match try_lock(&path, open_or_create)? {
             Some(lock) => Ok(Self { path, _lock: lock }),
             None => Err(Error::Locked {
                 path,
@@ -59,7 +62,7 @@ impl Folder {
                 return Err(Error::ForeignFolder(path));
             }
             create_private(&path)?;
-            if let Some(lock) = try_claim(&path)? {
+            if let Some(lock) = try_lock(&path, open_or_create)? {
                 return Ok(Self { path, _lock: lock });
             }
             if started.elapsed() > PATIENCE {
@@ -104,18 +107,23 @@ impl Folder {
     }
 }
 
-/// Clears every cluster below `base` whose owner has died.
-fn sweep(base: &Path) -> Result<()> {
+/// Clears every cluster below `base` whose owner has died. Whatever was not made by [`Folder::fresh`] stays untouched.
+pub(crate) fn sweep(base: &Path) -> Result<()> {
+    let base = private_base(base)?;
     let mut orphans = Vec::new();
-    let guard = lock_base(base)?;
-    for entry in fs::read_dir(base).map_err(Error::io("list", base))?.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir())
-            && let Some(lock) = try_claim(&entry.path())?
-        {
-            orphans.push(Folder {
-                path: entry.path(),
-                _lock: lock,
-            });
+    let guard = lock_base(&base)?;
+    for entry in fs::read_dir(&base).map_err(Error::io("list", &base))?.flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_folder || !entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()) {
+            continue;
+        }
+        let path = entry.path();
+        // Its maker died before it had a lock. The call spares every folder that is not empty.
+        if fs::remove_dir(&path).is_ok() {
+            continue;
+        }
+        if let Some(lock) = try_lock(&path, open_existing)? {
+            orphans.push(Folder { path, _lock: lock });
         }
     }
     drop(guard);
@@ -123,16 +131,16 @@ fn sweep(base: &Path) -> Result<()> {
 }
 
 fn lock_base(base: &Path) -> Result<File> {
-    let path = base.join(LOCK);
-    let file = open_lock(&path).map_err(Error::io("open", &path))?;
+    let path = base.join(BASE_LOCK);
+    let file = open_or_create(&path).map_err(Error::io("open", &path))?;
     file.lock().map_err(Error::io("lock", &path))?;
     Ok(file)
 }
 
-/// Takes the lock of the folder, unless another process has it or the folder is gone.
-fn try_claim(dir: &Path) -> Result<Option<File>> {
+/// Takes the lock of the folder, unless another process has it, or there is no such file and `open` makes none.
+fn try_lock(dir: &Path, open: fn(&Path) -> io::Result<File>) -> Result<Option<File>> {
     let path = dir.join(LOCK);
-    let file = match open_lock(&path) {
+    let file = match open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(Error::io("open", &path))?,
     };
@@ -148,13 +156,17 @@ fn try_claim(dir: &Path) -> Result<Option<File>> {
         .then_some(file))
 }
 
-fn open_lock(path: &Path) -> io::Result<File> {
+fn open_or_create(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
         .mode(0o600)
         .open(path)
+}
+
+fn open_existing(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
 }
 
 /// Keys live below, so nobody else may look in.
@@ -166,14 +178,25 @@ fn create_private(path: &Path) -> Result<()> {
         .map_err(Error::io("create", path))
 }
 
-/// The base is in a place where everybody may create files, under a name that everybody can guess.
-fn check_owner(base: &Path) -> Result<()> {
-    let owner = fs::metadata(base).map_err(Error::io("inspect", base))?.uid();
-    if owner == rustix::process::geteuid().as_raw() {
-        Ok(())
+/// Creates `base` if it is missing, and returns its canonical path if nobody but this user can change what is in it.
+///
+/// It is usually in a place where everybody may create files, under a name that everybody can guess. So the name itself
+/// is looked at before links are followed: one that another user planted may lead to any folder of this user.
+fn private_base(base: &Path) -> Result<PathBuf> {
+    // Without a slash at the end, which would make the system follow a link.
+    let base: PathBuf = base.components().collect();
+    create_private(&base)?;
+    let found = fs::symlink_metadata(&base).map_err(Error::io("inspect", &base))?;
+    let fault = if !found.is_dir() {
+        "it is a link"
+    } else if found.uid() != rustix::process::geteuid().as_raw() {
+        "it belongs to another user"
+    } else if found.mode() & 0o077 != 0 {
+        "other users may look into it (its mode has to be 0700)"
     } else {
-        Err(Error::ForeignFolder(base.to_owned()))
-    }
+        return canonical(&base);
+    };
+    Err(Error::UnsafeBase { path: base, fault })
 }
 
 /// Guards against removing what somebody named by mistake.
@@ -197,30 +220,102 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
+/// A folder that will do as a base.
+#[cfg(test)]
+pub(crate) fn private_tempdir() -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .expect("create a folder")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn base() -> tempfile::TempDir {
-        tempfile::tempdir().expect("create a folder")
-    }
-
     #[test]
-    fn a_fresh_folder_clears_orphans_and_spares_the_living() {
-        let base = base();
+    fn a_sweep_clears_orphans_and_spares_the_living() {
+        let base = private_tempdir();
         let living = Folder::fresh(base.path()).expect("first folder");
         let orphan = Folder::fresh(base.path()).expect("second folder");
         let orphan_path = orphan.path().to_owned();
         fs::write(orphan_path.join("file"), "").expect("write a file");
         drop(orphan);
-        let _next = Folder::fresh(base.path()).expect("third folder");
-        assert!(!orphan_path.exists());
+        let unlocked = base.path().join("cluster-nobody-got-to-lock");
+        fs::create_dir(&unlocked).expect("create a folder");
+        sweep(base.path()).expect("sweep");
+        assert!(!orphan_path.exists() && !unlocked.exists());
         assert!(living.path().exists());
     }
 
     #[test]
+    fn a_sweep_leaves_alone_what_is_not_ours() {
+        let base = private_tempdir();
+        let path = |name: &str| base.path().join(name);
+        for folder in ["empty", "photos", "cluster-notes", "elsewhere"] {
+            fs::create_dir(path(folder)).expect("create a folder");
+        }
+        // Neither our name alone nor our lock alone makes a folder ours, and a link is no folder.
+        let kept = [
+            "photos/one.jpg",
+            "photos/localkube.lock",
+            "cluster-notes/todo.txt",
+            "elsewhere/localkube.lock",
+        ];
+        for file in kept {
+            fs::write(path(file), "years of work").expect("write a file");
+        }
+        std::os::unix::fs::symlink(path("elsewhere"), path("cluster-link")).expect("create a link");
+        sweep(base.path()).expect("sweep");
+        let _folder = Folder::fresh(base.path()).expect("a folder beside them");
+        for file in kept {
+            assert_eq!(fs::read_to_string(path(file)).expect("still there"), "years of work");
+        }
+        assert!(path("empty").exists() && path("cluster-link").is_symlink());
+        assert!(!path("cluster-notes").join(LOCK).exists(), "nothing is added either");
+    }
+
+    #[test]
+    fn a_base_is_not_a_cluster_to_remove() {
+        let base = private_tempdir();
+        let folder = Folder::fresh(base.path()).expect("a folder");
+        let error = Folder::claim(base.path()).expect_err("not a cluster");
+        assert!(matches!(error, Error::ForeignFolder(_)), "{error}");
+        assert!(folder.path().exists());
+    }
+
+    #[test]
+    fn a_link_planted_in_place_of_the_base_is_refused() {
+        let place = private_tempdir();
+        let victim = place.path().join("victim");
+        let orphan = Folder::fresh(&victim).expect("a folder").path().to_owned();
+        let planted = place.path().join("planted");
+        std::os::unix::fs::symlink(&victim, &planted).expect("create a link");
+        for name in [planted.clone(), planted.join(""), planted.join(".")] {
+            for error in [
+                sweep(&name).expect_err("a link"),
+                Folder::fresh(&name).expect_err("a link"),
+            ] {
+                assert!(error.to_string().contains("it is a link"), "{error}");
+            }
+        }
+        assert!(orphan.exists());
+    }
+
+    #[test]
+    fn a_base_that_others_may_look_into_is_refused() {
+        let base = private_tempdir();
+        for mode in [0o755, 0o770, 0o701] {
+            fs::set_permissions(base.path(), Permissions::from_mode(mode)).expect("set the mode");
+            let error = Folder::fresh(base.path()).expect_err("not private");
+            assert!(matches!(error, Error::UnsafeBase { .. }), "{error}");
+        }
+        assert_eq!(fs::read_dir(base.path()).expect("list").count(), 0);
+    }
+
+    #[test]
     fn deleting_leaves_nothing() {
-        let base = base();
+        let base = private_tempdir();
         let dir = base.path().join("cluster");
         let folder = Folder::claim(&dir).expect("claim");
         fs::create_dir(dir.join("data")).expect("create a folder");
@@ -230,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_folder_with_other_files_is_refused_and_kept() {
-        let base = base();
+        let base = private_tempdir();
         fs::write(base.path().join("thesis.txt"), "").expect("write a file");
         let error = Folder::claim(base.path()).expect_err("not ours");
         assert!(matches!(error, Error::ForeignFolder(_)));
@@ -239,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_lock_on_a_removed_file_is_not_a_claim() {
-        let base = base();
+        let base = private_tempdir();
         let dir = base.path().join("cluster");
         let first = Folder::claim(&dir).expect("claim");
         let waiting = {

@@ -1,5 +1,6 @@
 //! Identities: the administrator, the components themselves, users and service accounts, each with a kubeconfig.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -29,14 +30,14 @@ pub(crate) fn create(layout: &Layout) -> Result<()> {
         Some("system:masters"),
     )?;
     for user in [CONTROLLER_MANAGER, SCHEDULER] {
-        write_user(layout, &authority, &path_of_user(layout, user), user, None)?;
+        write_user(layout, &authority, &path_of_user(layout, user, None), user, None)?;
     }
     Ok(())
 }
 
 /// Writes a kubeconfig for a user that a client certificate names, and returns its path.
 pub(crate) fn user(layout: &Layout, user: &str, group: Option<&str>) -> Result<PathBuf> {
-    let path = path_of_user(layout, user);
+    let path = path_of_user(layout, user, group);
     write_user(layout, &Authority::open(layout)?, &path, user, group)?;
     Ok(path)
 }
@@ -77,7 +78,7 @@ pub(crate) async fn service_account(layout: &Layout, namespace: &str, name: &str
         )))?;
     let token = answer.status.and_then(|status| status.token).unwrap_or_default();
     let user = format!("system:serviceaccount:{namespace}:{name}");
-    let path = path_of_user(layout, &user);
+    let path = path_of_user(layout, &user, None);
     let authority = Authority::open(layout)?;
     kubeconfig::write(
         &path,
@@ -107,18 +108,62 @@ pub(crate) async fn config(path: &Path) -> Result<Config> {
         .map_err(failed)
 }
 
-/// Where the kubeconfig of `user` is, with characters that a file name may not or should not have replaced.
-pub(crate) fn path_of_user(layout: &Layout, user: &str) -> PathBuf {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-._".contains(character);
-    let name: String = user
-        .chars()
-        .map(|character| if plain(character) { character } else { '_' })
-        .collect();
-    layout.kubeconfigs().join(format!("user-{name}"))
+/// Where the kubeconfig of `user` is, as a member of `group` if one is given. No two identities share a file, else the
+/// bearer of one would silently become the other.
+pub(crate) fn path_of_user(layout: &Layout, user: &str, group: Option<&str>) -> PathBuf {
+    let group = group.map_or_else(String::new, |group| format!("@{}", file_name(group)));
+    layout.kubeconfigs().join(format!("user-{}{group}", file_name(user)))
+}
+
+/// The text with every byte in percent encoding that a file name may not or should not have: each text has its own.
+fn file_name(text: &str) -> String {
+    let mut name = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._".contains(&byte) {
+            name.push(byte.into());
+        } else {
+            write!(name, "%{byte:02X}").expect("writing to a string succeeds");
+        }
+    }
+    name
 }
 
 fn write_user(layout: &Layout, authority: &Authority, path: &Path, user: &str, group: Option<&str>) -> Result<()> {
     let pair = authority.client(user, group)?;
     let credential = Credential::Certificate(pair);
     kubeconfig::write(path, layout.ports.apiserver, authority.certificate(), user, &credential)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::Ports;
+
+    #[test]
+    fn no_two_identities_share_a_file() {
+        let layout = Layout::new(Path::new("/cluster"), Ports::choose());
+        let identities = [
+            ("a:b", None),
+            ("a_b", None),
+            ("a%3Ab", None),
+            ("a/b", None),
+            ("A:B", None),
+            ("ü", None),
+            ("a", None),
+            ("a", Some("b")),
+            ("a", Some("")),
+            ("a@b", None),
+            ("../a", None),
+            ("", None),
+        ];
+        let paths: Vec<PathBuf> = identities
+            .iter()
+            .map(|(user, group)| path_of_user(&layout, user, *group))
+            .collect();
+        for (index, path) in paths.iter().enumerate() {
+            assert_eq!(paths.iter().position(|other| other == path), Some(index), "{path:?}");
+            assert_eq!(path.parent(), Some(layout.kubeconfigs().as_path()), "{path:?}");
+        }
+        assert!(paths[0].ends_with("user-a%3Ab"));
+    }
 }

@@ -3,10 +3,14 @@
 use std::path::Path;
 
 use k8s_openapi::ByteString;
+use serde_json::json;
 
 use crate::Result;
 use crate::layout::write_private;
 use crate::pki::Pair;
+
+/// The name of the only cluster, and of the only context, that a file knows.
+const CLUSTER: &str = "localkube";
 
 /// What its bearer shows to the API server.
 pub(crate) enum Credential {
@@ -19,45 +23,33 @@ pub(crate) fn write(path: &Path, port: u16, authority: &str, user: &str, credent
     write_private(path, text(port, authority, user, credential).as_bytes())
 }
 
+/// As JSON, which is YAML too: names may hold any character, and the serialiser knows how to write each.
 fn text(port: u16, authority: &str, user: &str, credential: &Credential) -> String {
-    let authority = base64(authority);
     let credential = match credential {
-        Credential::Certificate(pair) => format!(
-            "client-certificate-data: {}\n    client-key-data: {}",
-            base64(&pair.certificate),
-            base64(&pair.key)
-        ),
-        Credential::Token(token) => format!("token: {token}"),
+        Credential::Certificate(pair) => json!({
+            "client-certificate-data": base64(&pair.certificate),
+            "client-key-data": base64(&pair.key),
+        }),
+        Credential::Token(token) => json!({ "token": token }),
     };
-    format!(
-        "\
-apiVersion: v1
-kind: Config
-clusters:
-- name: localkube
-  cluster:
-    server: https://127.0.0.1:{port}
-    certificate-authority-data: {authority}
-users:
-- name: \"{user}\"
-  user:
-    {credential}
-contexts:
-- name: localkube
-  context:
-    cluster: localkube
-    user: \"{user}\"
-current-context: localkube
-"
-    )
+    let server = format!("https://127.0.0.1:{port}");
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{
+            "name": CLUSTER,
+            "cluster": { "server": server, "certificate-authority-data": base64(authority) },
+        }],
+        "users": [{ "name": user, "user": credential }],
+        "contexts": [{ "name": CLUSTER, "context": { "cluster": CLUSTER, "user": user } }],
+        "current-context": CLUSTER,
+    });
+    format!("{config:#}\n")
 }
 
-/// The wire form of a byte string is base64, so the type that defines it does the work.
-fn base64(text: &str) -> String {
-    match serde_json::to_value(ByteString(text.as_bytes().to_vec())) {
-        Ok(serde_json::Value::String(encoded)) => encoded,
-        other => unreachable!("a byte string serialises to a string, not {other:?}"),
-    }
+/// The wire form is base64, so the type that defines it does the work.
+fn base64(text: &str) -> ByteString {
+    ByteString(text.as_bytes().to_vec())
 }
 
 #[cfg(test)]
@@ -65,26 +57,41 @@ mod tests {
     use super::*;
     use kube::config::Kubeconfig;
 
+    fn read(user: &str, credential: &Credential) -> Kubeconfig {
+        Kubeconfig::from_yaml(&text(20_001, "authority", user, credential)).expect("valid")
+    }
+
     #[test]
     fn a_kubeconfig_is_one_that_the_client_reads() {
         let pair = Pair {
             certificate: "certificate".to_owned(),
             key: "key".to_owned(),
         };
-        let text = text(
-            20_001,
-            "authority",
-            "system:kube-scheduler",
-            &Credential::Certificate(pair),
-        );
-        let config = Kubeconfig::from_yaml(&text).expect("valid");
+        let config = read("system:kube-scheduler", &Credential::Certificate(pair));
         let cluster = config.clusters[0].cluster.as_ref().expect("a cluster");
         assert_eq!(cluster.server.as_deref(), Some("https://127.0.0.1:20001"));
-        assert_eq!(
-            config.contexts[0].context.as_ref().and_then(|it| it.user.clone()),
-            Some(config.auth_infos[0].name.clone())
-        );
+        assert_eq!(cluster.certificate_authority_data.as_deref(), Some("YXV0aG9yaXR5"));
+        assert_eq!(config.current_context.as_ref(), Some(&config.contexts[0].name));
         let user = config.auth_infos[0].auth_info.as_ref().expect("a user");
         assert_eq!(user.client_certificate_data.as_deref(), Some("Y2VydGlmaWNhdGU="));
+    }
+
+    #[test]
+    fn a_name_may_hold_any_character() {
+        for name in [
+            "",
+            "a\"\n- name: b",
+            "\\",
+            "{x: &y}",
+            "\u{7}\u{85}\u{2028}ü🙂",
+            "null",
+            "0x1f",
+        ] {
+            let config = read(name, &Credential::Token(name.to_owned()));
+            assert_eq!(config.auth_infos.len(), 1);
+            assert_eq!(config.auth_infos[0].name, name);
+            let context = config.contexts[0].context.as_ref().expect("a context");
+            assert_eq!(context.user.as_deref(), Some(name));
+        }
     }
 }

@@ -19,18 +19,21 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Lays out a new cluster in an empty folder.
-    pub(crate) fn create(dir: &Path, ports: Ports) -> Result<Self> {
-        let layout = Self {
+    /// The layout of a cluster that is yet to be made.
+    pub(crate) fn new(dir: &Path, ports: Ports) -> Self {
+        Self {
             dir: dir.to_owned(),
             ports,
-        };
-        for folder in [layout.pki(""), layout.kubeconfigs(), layout.logs()] {
+        }
+    }
+
+    /// Makes the folders of a new cluster, in a folder that is empty, and writes down its ports.
+    pub(crate) fn create(&self) -> Result<()> {
+        for folder in [self.pki(""), self.kubeconfigs(), self.logs()] {
             fs::create_dir(&folder).map_err(Error::io("create", &folder))?;
         }
-        let ports = serde_json::to_vec(&layout.ports).expect("ports are plain numbers");
-        write_private(&layout.dir.join(PORTS), &ports)?;
-        Ok(layout)
+        let ports = serde_json::to_vec(&self.ports).expect("ports are plain numbers");
+        write_private(&self.dir.join(PORTS), &ports)
     }
 
     /// Reads the layout of a cluster that another process started.
@@ -38,10 +41,7 @@ impl Layout {
         let path = dir.join(PORTS);
         let ports = fs::read(&path).map_err(Error::io("read", &path))?;
         let ports = serde_json::from_slice(&ports).map_err(|error| Error::io("parse", &path)(error.into()))?;
-        Ok(Self {
-            dir: dir.to_owned(),
-            ports,
-        })
+        Ok(Self::new(dir, ports))
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -70,8 +70,9 @@ impl Layout {
         self.logs().join("audit.log")
     }
 
-    pub(crate) fn log(&self, component: Component) -> PathBuf {
-        self.logs().join(format!("{component}.log"))
+    /// What the process called `name` writes.
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
+        self.logs().join(format!("{name}.log"))
     }
 
     fn logs(&self) -> PathBuf {
@@ -81,7 +82,7 @@ impl Layout {
     /// The last lines that `component` wrote. Best effort: it goes into error texts, and must not hide the error.
     pub(crate) fn log_tail(&self, component: Component) -> String {
         const LINES: usize = 12;
-        let text = fs::read(self.log(component)).unwrap_or_default();
+        let text = fs::read(self.log(component.name())).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LINES)..].join("\n")

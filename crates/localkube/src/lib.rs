@@ -34,7 +34,7 @@ pub mod tools;
 
 pub use cluster::{ATTACH_VARIABLE, Cluster, Options, Up, default_dir, down};
 pub use components::Component;
-pub use error::Error;
+pub use error::{Error, chain};
 pub use process::{COMPONENT_VARIABLE, DIR_VARIABLE, Process, find as processes_of};
 pub use status::{ComponentStatus, Status, status};
 

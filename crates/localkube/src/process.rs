@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -23,6 +24,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How long processes get to end once they are killed.
 const DEADLINE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
+/// How long a process may take to become another program. It takes less than a millisecond unless the machine is stuck.
+const EXEC_LIMIT: Duration = Duration::from_secs(1);
 
 /// A process that belongs to a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,15 +92,59 @@ pub fn find(dir: &Path) -> Vec<Process> {
         .collect()
 }
 
-/// The component that process `pid` is, if it belongs to the cluster in `dir`. A process that has ended and awaits its
-/// parent shows an empty environment, so it does not count.
+/// The component that process `pid` is, if it belongs to the cluster in `dir`.
 fn component_in(pid: i32, dir: &Path) -> Option<String> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let environment = environment(pid)?;
     if value_of(&environment, DIR_VARIABLE) != Some(dir.as_os_str()) {
         return None;
     }
     let component = value_of(&environment, COMPONENT_VARIABLE).map(OsStr::to_string_lossy);
     Some(component.unwrap_or_default().into_owned())
+}
+
+/// The environment of process `pid`.
+///
+/// A process that is just becoming another program shows none for a moment, in which it must not be taken for one that
+/// has none: it would escape whoever ends the processes of its cluster.
+fn environment(pid: i32) -> Option<Vec<u8>> {
+    let deadline = Instant::now() + EXEC_LIMIT;
+    loop {
+        let environment = read_at_once(&format!("/proc/{pid}/environ")).ok()?;
+        if !environment.is_empty() {
+            return Some(environment);
+        }
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        if !shows_environment_soon(&stat) || Instant::now() > deadline {
+            return None;
+        }
+        thread::yield_now();
+    }
+}
+
+/// The contents of a file in one call. With several, the process could become another program between them, and the rest
+/// would be missing.
+fn read_at_once(path: &str) -> io::Result<Vec<u8>> {
+    let mut size = 64 * 1024;
+    loop {
+        let mut contents = vec![0; size];
+        let length = File::open(path)?.read(&mut contents)?;
+        if length < size {
+            contents.truncate(length);
+            return Ok(contents);
+        }
+        size *= 2;
+    }
+}
+
+/// Whether a process whose environment was read as empty has one or is about to, by the line that `/proc/PID/stat` shows
+/// of it. One that has ended and awaits its parent has no memory left, and nor have threads of the kernel.
+fn shows_environment_soon(stat: &str) -> bool {
+    // Numbered as in proc(5). The second field is a name in parentheses, which may hold spaces and parentheses itself.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3).copied().unwrap_or("0");
+    let (memory, code, environment) = (field(23), field(26), (field(50), field(51)));
+    // Where the code is, the kernel writes down after where the environment is.
+    memory != "0" && (code == "0" || environment.0 != environment.1)
 }
 
 /// The value of `variable` in an environment block as `/proc` shows it.
@@ -207,6 +254,49 @@ mod tests {
         for child in &mut ours {
             child.wait().expect("reap");
         }
+    }
+
+    #[test]
+    fn a_process_is_found_while_it_becomes_another_program() {
+        let folder = tempfile::tempdir().expect("create a folder");
+        let dir = folder.path().canonicalize().expect("the folder exists");
+        // One process that is 500 programs in turn, and then one that stays.
+        let script = r#"[ "$1" = 0 ] && exec sleep 60; exec sh -c "$0" "$0" $(($1 - 1))"#;
+        let arguments = ["-c", script, script, "500"].map(str::to_owned);
+        let mut child = spawn(&dir, "changing", Path::new("sh"), &arguments, &dir.join("log")).expect("start a shell");
+        let program = format!("/proc/{}/comm", child.id());
+        while fs::read_to_string(&program).expect("it lives").trim() != "sleep" {
+            assert_eq!(find(&dir).len(), 1);
+        }
+        end(&dir, |_| true).expect("end it");
+        child.wait().expect("reap");
+    }
+
+    #[test]
+    fn only_a_process_with_memory_can_come_to_show_an_environment() {
+        let stat = |memory: &str, code: &str, from: &str, to: &str| {
+            let mut fields = vec!["7"; 50];
+            (fields[20], fields[23], fields[47], fields[48]) = (memory, code, from, to);
+            format!("42 (a) name (x) {}\n", fields.join(" "))
+        };
+        assert!(
+            shows_environment_soon(&stat("4096", "0", "0", "0")),
+            "it is being replaced"
+        );
+        assert!(
+            shows_environment_soon(&stat("4096", "0", "100", "100")),
+            "the next is being set up"
+        );
+        assert!(
+            shows_environment_soon(&stat("4096", "10", "100", "200")),
+            "it has just been replaced"
+        );
+        assert!(
+            !shows_environment_soon(&stat("4096", "10", "100", "100")),
+            "it has none"
+        );
+        assert!(!shows_environment_soon(&stat("0", "0", "0", "0")), "it has ended");
+        assert!(!shows_environment_soon(""));
     }
 
     #[test]

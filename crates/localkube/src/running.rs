@@ -1,5 +1,6 @@
 //! A cluster as processes: started, watched, stopped and, by its owner, torn down.
 
+use std::path::Path;
 use std::process::Child;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,15 +29,11 @@ struct State {
 }
 
 impl Running {
-    /// Prepares a new cluster in a folder that this process owns: files only, no process yet.
-    pub(crate) fn prepare(folder: Folder, tools: Tools) -> Result<Self> {
-        match lay_out(&folder) {
-            Ok(layout) => Ok(Self::new(layout, tools, Some(folder))),
-            Err(error) => {
-                folder.delete()?;
-                Err(error)
-            }
-        }
+    /// A cluster to be, in a folder that this process owns. Nothing is written yet: whoever is to tear it down has to
+    /// know of it before there are keys to leave behind.
+    pub(crate) fn own(folder: Folder, tools: Tools) -> Self {
+        let layout = Layout::new(folder.path(), Ports::choose());
+        Self::new(layout, tools, Some(folder))
     }
 
     /// A cluster that another process started.
@@ -56,18 +53,47 @@ impl Running {
         }
     }
 
+    /// Clears the folder and writes the files of the cluster; no process yet.
+    pub(crate) fn lay_out(&self) -> Result<()> {
+        let state = self.state();
+        let folder = state.folder.as_ref().ok_or_else(closing)?;
+        folder.empty()?;
+        self.layout.create()?;
+        identity::create(&self.layout)?;
+        components::write_configuration(&self.layout)
+    }
+
+    /// Ends what was started and hands the folder on to another try, which has other ports.
+    pub(crate) fn renew(&self) -> Result<Self> {
+        let mut state = self.state();
+        state.folder.as_ref().ok_or_else(closing)?.empty()?;
+        state.reap()?;
+        state.closing = true;
+        let folder = state.folder.take().ok_or_else(closing)?;
+        Ok(Self::own(folder, self.tools.clone()))
+    }
+
     /// Starts `component` and returns at once.
     pub(crate) fn spawn(&self, component: Component) -> Result<()> {
         let program = self.tools.binary(component.binary())?;
         let arguments = component.arguments(&self.layout);
-        let log = self.layout.log(component);
         let mut state = self.state();
-        if state.closing {
-            return Err(Error::Closing(component.name()));
-        }
-        let child = process::spawn(self.layout.dir(), component.name(), &program, &arguments, &log)?;
+        let child = self.spawn_in(&state, component.name(), &program, &arguments)?;
         state.children.push((component, child));
         Ok(())
+    }
+
+    /// Starts a program that is no component, under a name of its own, and leaves it to the caller to watch.
+    pub(crate) fn spawn_other(&self, name: &str, program: &Path, arguments: &[String]) -> Result<Child> {
+        self.spawn_in(&self.state(), name, program, arguments)
+    }
+
+    /// The state stays locked from the check to the start, lest a process start behind the back of tear-down.
+    fn spawn_in(&self, state: &State, name: &str, program: &Path, arguments: &[String]) -> Result<Child> {
+        if state.closing {
+            return Err(Error::Closing(name.to_owned()));
+        }
+        process::spawn(self.layout.dir(), name, program, arguments, &self.layout.log(name))
     }
 
     /// Ends `component` and waits until it is gone.
@@ -109,10 +135,7 @@ impl Running {
         };
         state.closing = true;
         folder.delete()?;
-        for (component, mut child) in state.children.drain(..) {
-            child.wait().map_err(Error::io("wait for", component.name()))?;
-        }
-        Ok(())
+        state.reap()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -121,10 +144,65 @@ impl Running {
     }
 }
 
-fn lay_out(folder: &Folder) -> Result<Layout> {
-    folder.empty()?;
-    let layout = Layout::create(folder.path(), Ports::choose())?;
-    identity::create(&layout)?;
-    components::write_configuration(&layout)?;
-    Ok(layout)
+impl State {
+    /// Waits for the children, which have been ended.
+    fn reap(&mut self) -> Result<()> {
+        for (component, mut child) in self.children.drain(..) {
+            child.wait().map_err(Error::io("wait for", component.name()))?;
+        }
+        Ok(())
+    }
+}
+
+fn closing() -> Error {
+    Error::Closing("the control plane".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::private_tempdir;
+
+    #[test]
+    fn what_is_torn_down_is_not_laid_out_again() {
+        let base = private_tempdir();
+        let running = || {
+            let folder = Folder::fresh(base.path()).expect("a folder");
+            Running::own(folder, Tools::from_env().expect("a cache folder is set"))
+        };
+        let early = running();
+        early.tear_down().expect("a signal that comes first");
+        assert!(matches!(early.lay_out(), Err(Error::Closing(_))));
+        assert!(matches!(early.renew(), Err(Error::Closing(_))));
+        assert!(!early.layout.dir().exists());
+
+        let late = running();
+        late.lay_out().expect("lay out");
+        assert!(late.layout.pki("ca.key").exists());
+        late.tear_down().expect("a signal that comes later");
+        assert!(!late.layout.dir().exists());
+    }
+
+    #[test]
+    fn another_try_has_the_same_folder_and_its_own_files() {
+        let base = private_tempdir();
+        let folder = Folder::fresh(base.path()).expect("a folder");
+        let first = Running::own(folder, Tools::from_env().expect("a cache folder is set"));
+        first.lay_out().expect("lay out");
+        let mut sleeper = first
+            .spawn_other("sleeper", Path::new("sleep"), &["60".to_owned()])
+            .expect("start sleep");
+        let second = first.renew().expect("renew");
+        sleeper.wait().expect("it was ended");
+        assert!(matches!(
+            first.spawn_other("late", Path::new("sleep"), &[]),
+            Err(Error::Closing(_))
+        ));
+        first.tear_down().expect("nothing to do");
+        second.lay_out().expect("lay out over the remains");
+        assert_eq!(second.layout.dir(), first.layout.dir());
+        assert_ne!(second.layout.ports, first.layout.ports);
+        second.tear_down().expect("tear down");
+        assert!(!second.layout.dir().exists());
+    }
 }

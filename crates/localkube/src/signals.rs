@@ -8,6 +8,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::running::Running;
+use crate::{Result, chain};
 
 static LIVE: Mutex<Vec<Weak<Running>>> = Mutex::new(Vec::new());
 static THREAD: Once = Once::new();
@@ -23,22 +24,35 @@ pub(crate) fn install() {
     });
 }
 
-/// Has the cluster torn down when a signal arrives.
-pub(crate) fn register(running: &Arc<Running>) {
+/// Has the cluster that `make` returns torn down when a signal arrives. A signal that arrives while `make` runs waits for
+/// it, so that there is no moment at which a folder exists and nobody would remove it: `make` has to be quick.
+pub(crate) fn register(make: impl FnOnce() -> Result<Running>) -> Result<Arc<Running>> {
     let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    let running = Arc::new(make()?);
     live.retain(|other| other.strong_count() > 0);
-    live.push(Arc::downgrade(running));
+    live.push(Arc::downgrade(&running));
+    Ok(running)
+}
+
+/// Waits, if a signal is being handled, for the end of the process. Whoever finds its cluster torn down would otherwise
+/// race with the signal for how the process ends, and report an error where there is none.
+pub(crate) fn give_way() {
+    drop(LIVE.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
 fn handle(mut signals: Signals) {
     for signal in signals.forever() {
+        // Kept to the end of the process: nothing may be registered once the clusters are gone.
         let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
         for running in live.iter().filter_map(Weak::upgrade) {
             if let Err(error) = running.tear_down() {
-                eprintln!("localkube: tear down {}: {error}", running.layout.dir().display());
+                eprintln!(
+                    "localkube: tear down {}: {}",
+                    running.layout.dir().display(),
+                    chain(&error)
+                );
             }
         }
-        drop(live);
         // Whoever waits for this process sees that the signal ended it.
         if let Err(error) = emulate_default_handler(signal) {
             eprintln!("localkube: end on signal {signal}: {error}");

@@ -4,7 +4,8 @@
 
 mod support;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -12,7 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
 use localkube::{Cluster, Component, Options, processes_of};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, getsid};
 use support::{Holder, eventually};
 
 fn options(base: &Path) -> Options {
@@ -22,8 +23,12 @@ fn options(base: &Path) -> Options {
     }
 }
 
+/// A folder that nobody else can look into, as that of clusters has to be.
 fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("create a folder")
+    tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .expect("create a folder")
 }
 
 fn namespace(name: &str) -> Namespace {
@@ -192,7 +197,7 @@ async fn a_component_that_ends_fails_the_start_at_once_with_its_last_words() {
         stderr.contains("etcd") && stderr.contains("the store is on fire"),
         "{stderr}"
     );
-    assert_eq!(support::clusters_in(base.path()), 0, "nothing is left");
+    assert_eq!(support::clusters(base.path()).len(), 0, "nothing is left");
 }
 
 #[tokio::test]
@@ -210,6 +215,56 @@ async fn an_interrupted_owner_cleans_up() {
         );
         assert!(processes_of(&dir).is_empty() && !dir.exists());
     }
+}
+
+#[tokio::test]
+async fn an_owner_interrupted_while_it_starts_leaves_nothing() {
+    let base = folder();
+    let holds = |file: &'static str| {
+        let base = base.path();
+        move || support::clusters(base).iter().any(|dir| dir.join(file).exists())
+    };
+    for moment in [
+        "",
+        "pki",
+        "pki/ca.key",
+        "kubeconfig",
+        "logs/etcd.log",
+        "logs/kube-scheduler.log",
+    ] {
+        let mut holder = Holder::start(base.path(), &[]);
+        eventually(&format!("{moment:?} is there"), holds(moment));
+        holder.signal(Signal::TERM);
+        assert_eq!(holder.ended_by(), Some(Signal::TERM.as_raw()), "at {moment:?}");
+        assert!(support::clusters(base.path()).is_empty(), "at {moment:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_of_the_caller_ends_with_the_cluster() {
+    let base = folder();
+    let cluster = Cluster::start(options(base.path())).await.expect("start");
+    let script = ["-c", "echo hello; exec sleep 600"].map(str::to_owned);
+    let start = || cluster.spawn("guest", Path::new("sh"), &script).expect("start a shell");
+    let guests = || {
+        let all = processes_of(cluster.dir()).into_iter();
+        all.filter(|process| process.component == "guest").collect::<Vec<_>>()
+    };
+    let mut first = start();
+    assert_eq!(guests().len(), 1);
+    eventually("its words are in its log", || {
+        fs::read_to_string(cluster.log("guest")).is_ok_and(|log| log == "hello\n")
+    });
+    let pid = Pid::from_child(&first);
+    assert_eq!(getsid(Some(pid)), Ok(pid), "it has a session of its own");
+    cluster.end("guest").expect("end it");
+    assert!(guests().is_empty());
+    first.wait().expect("reap");
+
+    let mut second = start();
+    drop(cluster);
+    let ended = second.wait().expect("reap");
+    assert!(!ended.success(), "it did not end by itself");
 }
 
 #[tokio::test]
@@ -239,7 +294,7 @@ async fn an_owner_killed_while_it_starts_leaves_nothing_that_is_not_cleared() {
     holder.ended_by();
 
     let next = Cluster::start(options(base.path())).await.expect("start");
-    assert_eq!(support::clusters_in(base.path()), 1);
+    assert_eq!(support::clusters(base.path()).len(), 1);
     assert_eq!(support::processes_in(base.path()), Component::ALL.len());
     drop(next);
     assert_eq!(support::processes_in(base.path()), 0);

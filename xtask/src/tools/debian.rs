@@ -14,15 +14,16 @@ use localkube::tools::Tool;
 use super::Result;
 use super::progress::Progress;
 
-/// One program of each package: what must be there afterwards.
-const PROGRAMS: [&str; 7] = [
-    "usr/bin/containerd",
-    "usr/sbin/runc",
-    "usr/lib/cni/bridge",
-    "usr/sbin/nft",
-    "usr/sbin/iptables",
-    "usr/sbin/conntrack",
-    "usr/sbin/nginx",
+/// Each package and one program of it: what must be there afterwards. A `*` stands for one folder, named after a version.
+const PROGRAMS: [(&str, &str); 8] = [
+    ("containerd", "usr/bin/containerd"),
+    ("runc", "usr/sbin/runc"),
+    ("containernetworking-plugins", "usr/lib/cni/bridge"),
+    ("nftables", "usr/sbin/nft"),
+    ("iptables", "usr/sbin/iptables"),
+    ("conntrack", "usr/sbin/conntrack"),
+    ("postgresql", "usr/lib/postgresql/*/bin/postgres"),
+    ("nginx-light", "usr/sbin/nginx"),
 ];
 
 /// Names that an installation would choose among alternatives for, and what we choose.
@@ -46,15 +47,30 @@ pub(super) fn fetch(work: &Path, build: &Path, progress: &mut Progress) -> Resul
     }
     for (done, archive) in archives.iter().enumerate() {
         progress.show(&format!("{done} of {} packages unpacked", archives.len()));
-        unpack(archive, &root)?;
+        unpack(archive, &root, progress)?;
     }
     for (name, choice) in ALTERNATIVES {
         symlink(choice, root.join("usr/sbin").join(name))?;
     }
-    let absent = PROGRAMS.iter().find(|program| !root.join(program).exists());
-    absent.map_or(Ok(()), |program| {
-        Err(format!("verify debian: no package brought {program}").into())
-    })
+    verify(&root)
+}
+
+/// Fails unless every package brought its program.
+fn verify(root: &Path) -> Result<()> {
+    for (package, program) in PROGRAMS {
+        if !exists(root, program) {
+            return Err(format!("verify debian: {package} brought no {program}").into());
+        }
+    }
+    Ok(())
+}
+
+fn exists(root: &Path, pattern: &str) -> bool {
+    match pattern.split_once("*/") {
+        None => root.join(pattern).exists(),
+        Some((folder, rest)) => fs::read_dir(root.join(folder))
+            .is_ok_and(|versions| versions.flatten().any(|version| version.path().join(rest).exists())),
+    }
 }
 
 /// Downloads the packages and returns the archive files.
@@ -111,10 +127,11 @@ fn apt(work: &Path, lists: Option<&PathBuf>) -> Result<Command> {
 }
 
 /// Unpacks one archive into `root` by way of tar, which, unlike `dpkg --extract`, keeps the links of the layout.
-fn unpack(archive: &Path, root: &Path) -> Result<()> {
+fn unpack(archive: &Path, root: &Path, progress: &Progress) -> Result<()> {
     let mut contents = Command::new("dpkg-deb")
         .arg("--fsys-tarfile")
         .arg(archive)
+        .stdin(progress.handle()?)
         .stdout(Stdio::piped())
         .spawn()?;
     let stream = contents.stdout.take().expect("its output is piped");
@@ -126,7 +143,12 @@ fn unpack(archive: &Path, root: &Path) -> Result<()> {
         "--no-same-permissions",
         "--directory",
     ];
-    let unpacked = Command::new("tar").args(options).arg(root).stdin(stream).status()?;
+    let unpacked = Command::new("tar")
+        .args(options)
+        .arg(root)
+        .stdin(stream)
+        .stdout(progress.handle()?)
+        .status()?;
     if contents.wait()?.success() && unpacked.success() {
         return Ok(());
     }
@@ -149,5 +171,32 @@ mod tests {
     fn comments_and_blank_lines_name_no_package() {
         assert_eq!(packages("# one\n\ntwo\n  three # why\n"), ["two", "three"]);
         assert!(packages(Tool::Debian.pin_files()[0]).contains(&"containerd"));
+    }
+
+    #[test]
+    fn every_package_is_verified() {
+        let mut verified = PROGRAMS.map(|(package, _)| package);
+        let mut wanted = packages(Tool::Debian.pin_files()[0]);
+        verified.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(wanted, verified);
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let root = tempfile::tempdir().expect("create a folder");
+        let put = |program: &str| {
+            let path = root.path().join(program);
+            fs::create_dir_all(path.parent().expect("a file has a folder")).expect("create the folder");
+            fs::write(path, "").expect("write the file");
+        };
+        for (_, program) in PROGRAMS.iter().filter(|(package, _)| *package != "postgresql") {
+            put(program);
+        }
+        put("usr/lib/postgresql/17/bin/psql");
+        let error = verify(root.path()).expect_err("no server").to_string();
+        assert!(error.contains("postgresql brought no"), "{error}");
+        put("usr/lib/postgresql/17/bin/postgres");
+        verify(root.path()).expect("complete");
     }
 }

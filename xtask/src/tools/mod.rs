@@ -1,7 +1,8 @@
 //! `cargo xtask tools`: the pinned tools, built or fetched once into a cache outside the tree.
 //!
 //! A tool is made in a temporary folder beside its place, verified, and moved into place in one step: what is in place
-//! is complete, whenever the task was interrupted. A lock for each tool lets two runs at a time share the work.
+//! is complete, whenever the task was interrupted. A lock for each tool lets two runs at a time share the work; what a run
+//! has started holds it too, so that the next run waits even for the children of one that was killed.
 
 mod cargo;
 mod debian;
@@ -131,7 +132,8 @@ pub(crate) fn ensure(tools: &Tools, tool: Tool) -> Result<Source> {
     let folder = tools.tool_folder(tool);
     fs::create_dir_all(&folder)?;
     let mut progress = Progress::new(tool.name());
-    let _lock = lock(&folder, &mut progress)?;
+    let lock = lock(&folder, &mut progress)?;
+    progress.keep(lock);
     // Whoever held the lock may have made it.
     if place.exists() {
         return Ok(Source::Cached);
@@ -159,6 +161,7 @@ fn lock(folder: &Path, progress: &mut Progress) -> Result<File> {
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
+        .read(true)
         .write(true)
         .open(folder.join(".lock"))?;
     loop {
@@ -171,7 +174,7 @@ fn lock(folder: &Path, progress: &mut Progress) -> Result<File> {
     }
 }
 
-/// Removes what a killed run left. The caller holds the lock, so none of it is in use.
+/// Removes what a killed run left. The caller has the lock, so none of it is in use.
 fn remove_unfinished(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {

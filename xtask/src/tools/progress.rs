@@ -1,7 +1,8 @@
 //! Progress of long work: one line that renews itself on a terminal, a line every few seconds elsewhere.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -18,6 +19,7 @@ pub(super) struct Progress {
     started: Instant,
     shown: Option<Instant>,
     terminal: bool,
+    lock: Option<File>,
 }
 
 impl Progress {
@@ -26,7 +28,23 @@ impl Progress {
             tool,
             started: Instant::now(),
             shown: None,
-            terminal: std::io::stderr().is_terminal(),
+            terminal: io::stderr().is_terminal(),
+            lock: None,
+        }
+    }
+
+    /// Keeps the lock on the tool, from now on and for as long as any child runs that was given [`Progress::handle`].
+    pub(super) fn keep(&mut self, lock: File) {
+        self.lock = Some(lock);
+    }
+
+    /// What a child gets in place of a stream that it does not use: another handle of the lock, which is not released
+    /// before the last handle is closed. A child that outlives this process, because that was killed, so keeps the next
+    /// run from clearing the folder under its hands. To the child it is an empty file.
+    pub(super) fn handle(&self) -> io::Result<Stdio> {
+        match &self.lock {
+            Some(lock) => Ok(lock.try_clone()?.into()),
+            None => Ok(Stdio::null()),
         }
     }
 
@@ -46,7 +64,7 @@ impl Progress {
         if self.terminal {
             // Back to the first column, and clear what a longer line left.
             eprint!("\r\x1b[K{line}");
-            let _ = std::io::stderr().flush();
+            let _ = io::stderr().flush();
         } else {
             eprintln!("{line}");
         }
@@ -72,7 +90,7 @@ impl Progress {
     ) -> Result<String> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(self.handle()?)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -119,16 +119,6 @@ impl Tools {
                 None => false,
             })
     }
-
-    /// A folder laid out like the root of a Debian system that holds the Debian packages and all they depend on.
-    pub fn debian_root(&self) -> Result<PathBuf, ToolError> {
-        let path = self.build_folder(Tool::Debian).join("root");
-        if path.exists() {
-            Ok(path)
-        } else {
-            Err(ToolError::NotBuilt(Tool::Debian.name()))
-        }
-    }
 }
 
 fn existing(name: &'static str, variable: &'static str, path: &Path) -> Result<PathBuf, ToolError> {

@@ -64,17 +64,13 @@ impl Drop for Holder {
     }
 }
 
-/// How many folders of clusters are below `base`.
-pub(crate) fn clusters_in(base: &Path) -> usize {
-    clusters(base).len()
-}
-
 /// How many processes of clusters below `base` run.
 pub(crate) fn processes_in(base: &Path) -> usize {
     clusters(base).iter().map(|dir| processes_of(dir).len()).sum()
 }
 
-fn clusters(base: &Path) -> Vec<PathBuf> {
+/// The folders of clusters below `base`.
+pub(crate) fn clusters(base: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(base.canonicalize().expect("the base exists")) else {
         return Vec::new();
     };
