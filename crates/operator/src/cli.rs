@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use crate::logs;
 use crate::settings::{
     ClusterDomain, LabelSelector, ListenAddress, Scope, parse_lease_duration, parse_namespace, parse_object_name,
-    parse_timeout,
+    parse_shutdown_timeout,
 };
 
 /// Said by both help texts.
@@ -221,7 +221,7 @@ pub struct RunArguments {
         env = "FIREBOLT_OPERATOR_SHUTDOWN_TIMEOUT", hide_env_values = true,
         value_name = "DURATION",
         default_value = "10s",
-        value_parser = parse_timeout,
+        value_parser = parse_shutdown_timeout,
         help_heading = "Process"
     )]
     pub shutdown_timeout: Duration,

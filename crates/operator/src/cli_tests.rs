@@ -89,6 +89,11 @@ fn leader_election_can_be_turned_off(#[case] flag: &str, #[case] elects: bool) {
 #[case("--lease-duration", "2500ms", "\"2500ms\" is out of range")]
 #[case("--lease-duration", "15", "\"15\" is not a duration")]
 #[case("--shutdown-timeout", "soon", "\"soon\" is not a duration")]
+#[case(
+    "--shutdown-timeout",
+    "0s",
+    "\"0s\" leaves no time to stop: use more than zero, as in 10s"
+)]
 #[case("--log-format", "xml", "[possible values: text, json]")]
 #[case("--log-level", "info,x=loud", "\"info,x=loud\" is not a log filter")]
 fn an_unusable_value_is_refused_with_the_flag_and_the_reason(

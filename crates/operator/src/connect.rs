@@ -12,7 +12,7 @@ use crate::error::Failure;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a connection may be silent in the middle of an answer.
-const LONGEST_SILENCE: Duration = Duration::from_mins(2);
+pub const LONGEST_SILENCE: Duration = Duration::from_mins(2);
 
 /// A client that has had one answer from the API server.
 #[derive(Clone)]

@@ -179,3 +179,24 @@ pub fn chain(error: &dyn Error) -> String {
     }
     text
 }
+
+/// A text from outside, cut to at most `limit` characters so that it cannot flood the log.
+#[must_use]
+pub fn shortened(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(limit.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_too_long_is_cut() {
+        assert_eq!(shortened("größe", 5), "größe");
+        assert_eq!(shortened("größer", 5), "größ…");
+        assert_eq!(shortened("", 5), "");
+    }
+}

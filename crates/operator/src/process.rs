@@ -23,7 +23,7 @@ use crate::connect::{Connection, connect};
 use crate::error::Failure;
 use crate::leader::apply::LeaseHandle;
 use crate::leader::decide::Timing;
-use crate::leader::{self, Ended, Role};
+use crate::leader::{self, Ended, Report, Role};
 use crate::metrics::Metrics;
 use crate::settings::{ListenAddress, Settings, Surroundings};
 use crate::signals::Signals;
@@ -48,14 +48,22 @@ pub struct Context {
 pub fn main(arguments: RunArguments) -> ExitCode {
     let started = SystemTime::now();
     logs::start(arguments.log_format, &arguments.log_level);
-    let runtime = Runtime::new().expect("the system provides threads and timers");
-    match runtime.block_on(run(arguments, started)) {
+    match on_runtime(run(arguments, started)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             error!("{failure}. {}", failure.remedy());
             failure.exit_code()
         }
     }
+}
+
+/// Runs `life` to its end and no further: blocking calls that are still under way, such as the look-up of a name, are
+/// not waited for. A process that has lost the lease must be gone before another one acts.
+fn on_runtime<T>(life: impl Future<Output = T>) -> T {
+    let runtime = Runtime::new().expect("the system provides threads and timers");
+    let end = runtime.block_on(life);
+    runtime.shutdown_background();
+    end
 }
 
 async fn run(arguments: RunArguments, started: SystemTime) -> Result<(), Failure> {
@@ -96,13 +104,13 @@ impl Parts {
         let metrics = Arc::new(Metrics::new(VERSION, started));
         let mut watches = JoinSet::new();
         let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches));
-        let (role, role_changes) = watch::channel(Role::Standby);
+        let (report, reports) = watch::channel(Report::STANDBY);
         let (stop_work, stop_election) = (CancellationToken::new(), CancellationToken::new());
 
         let stop_servers = CancellationToken::new();
         let mut servers = JoinSet::new();
-        let health_router = http::health(Arc::clone(&caches));
-        let metrics_router = http::metrics(metrics, Arc::clone(&caches), role_changes.clone());
+        let health_router = http::health(Arc::clone(&caches), reports.clone());
+        let metrics_router = http::metrics(metrics, Arc::clone(&caches), reports.clone());
         for (bound, router) in [(health, health_router), (metrics_server, metrics_router)] {
             if let Some(listener) = bound.listener {
                 servers.spawn(http::serve(listener, router, stop_servers.clone()));
@@ -114,14 +122,14 @@ impl Parts {
             settings: Arc::clone(&settings),
             caches,
         };
-        let work = tokio::spawn(work_while_leading(context.clone(), role_changes, stop_work.clone()));
+        let work = tokio::spawn(work_while_leading(context.clone(), reports, stop_work.clone()));
         let lease = settings.lease.as_ref().map(|lease| {
             let timing = Timing {
                 duration: lease.duration,
             };
             LeaseHandle::new(client, &lease.namespace, &lease.name, &settings.identity, timing)
         });
-        let election = tokio::spawn(elect(lease.clone(), role, stop_election.clone()));
+        let election = tokio::spawn(elect(lease.clone(), report, stop_election.clone()));
         Ok(Self {
             context,
             lease,
@@ -152,8 +160,12 @@ impl Parts {
         let stuck = |part| move |_| Failure::StuckInShutdown { part, limit };
 
         self.stop_work.cancel();
-        timeout_at(deadline, &mut self.work)
-            .await
+        // The lease can be lost while work drains, and then nothing of it may go on: another process leads.
+        let drained = tokio::select! {
+            drained = timeout_at(deadline, &mut self.work) => drained,
+            ended = &mut self.election => return Err(self.election_failure(ended)),
+        };
+        drained
             .map_err(stuck("work of the leader"))?
             .map_err(|panic| part_ended("work of the leader", Err(panic)))?;
         self.stop_election.cancel();
@@ -184,20 +196,20 @@ impl Parts {
     }
 }
 
-async fn elect(lease: Option<LeaseHandle>, role: watch::Sender<Role>, stop: CancellationToken) -> Ended {
+async fn elect(lease: Option<LeaseHandle>, report: watch::Sender<Report>, stop: CancellationToken) -> Ended {
     if let Some(lease) = lease {
-        return leader::run(lease, role, stop).await;
+        return leader::run(lease, report, stop).await;
     }
-    role.send_replace(Role::Leading);
+    report.send_replace(Report::LEADING);
     stop.cancelled().await;
     Ended::Stopped
 }
 
 /// Starts leader-only work once this process leads. Ends after `stop`, when all of it has ended.
-async fn work_while_leading(context: Context, mut role: watch::Receiver<Role>, stop: CancellationToken) {
+async fn work_while_leading(context: Context, mut reports: watch::Receiver<Report>, stop: CancellationToken) {
     let leads = tokio::select! {
         () = stop.cancelled() => false,
-        changed = role.wait_for(|role| *role == Role::Leading) => changed.is_ok(),
+        changed = reports.wait_for(|report| report.role == Role::Leading) => changed.is_ok(),
     };
     if leads {
         lead(context, stop.clone()).await;
@@ -267,3 +279,7 @@ fn announce(settings: &Settings, health: &Bound, metrics: &Bound) {
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

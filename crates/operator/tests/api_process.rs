@@ -8,11 +8,12 @@ use localkube::{Cluster, Options};
 use rustix::process::Signal;
 
 use self::support::{
-    Operator, SOON, engine, eventually, install_definitions, namespace, send, service_account, unique,
+    CONTROL_PLANES, Operator, SOON, engine, eventually, install_definitions, namespace, send, service_account, unique,
 };
 
 const ENGINES: &str = "firebolt_operator_cached_objects{kind=\"FireboltEngine\"}";
 const MALFORMED: &str = "firebolt_operator_malformed_objects{kind=\"FireboltEngine\"}";
+const FAILURES: &str = "firebolt_operator_watch_failures_total{kind=\"FireboltEngine\"}";
 
 fn apply(cluster: &Cluster, manifest: &str) {
     cluster
@@ -34,12 +35,14 @@ async fn the_operator_becomes_ready_and_caches_what_is_in_scope() {
         apply(&cluster, &manifest);
     }
     let scoped = Operator::start(
+        &cluster,
         &kubeconfig,
         &["--namespaces", &inside, "--lease-name", &unique("scoped")],
     );
     let both = format!("{inside},{outside}");
     let lease = unique("selected");
     let selected = Operator::start(
+        &cluster,
         &kubeconfig,
         &[
             "--namespaces",
@@ -90,7 +93,7 @@ async fn the_operator_becomes_ready_and_caches_what_is_in_scope() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_permissions_for_a_namespace_are_explained() {
+async fn missing_permissions_for_the_whole_cluster_are_explained() {
     let cluster = Cluster::attach();
     service_account(&cluster).await;
     install_definitions(&cluster);
@@ -99,7 +102,7 @@ async fn missing_permissions_for_a_namespace_are_explained() {
         .service_account_kubeconfig(support::OPERATOR_NAMESPACE, &name)
         .await
         .unwrap();
-    let operator = Operator::start(&kubeconfig, &["--leader-elect=false"]);
+    let operator = Operator::start(&cluster, &kubeconfig, &["--leader-elect=false"]);
     operator.wait_for_log("cannot watch FireboltEngine:");
     let (status, text) = operator.health("/readyz");
     assert_eq!(status, 503);
@@ -118,49 +121,60 @@ async fn without_permission_for_leases_the_operator_says_so_and_leads_once_it_is
     let cluster = Cluster::attach();
     let kubeconfig = service_account(&cluster).await;
     let namespace = namespace(&cluster);
-    let mut operator = Operator::start(&kubeconfig, &["--lease-namespace", &namespace, "--lease-duration=3s"]);
-    let line = operator.wait_for_log(&format!("cannot get lease {namespace}/firebolt-operator: forbidden"));
+    install_definitions(&cluster);
+    let flags = [
+        "--namespaces",
+        &namespace,
+        "--lease-namespace",
+        &namespace,
+        "--lease-duration=6s",
+    ];
+    let mut operator = Operator::start(&cluster, &kubeconfig, &flags);
+    let complaint = format!("cannot get lease {namespace}/firebolt-operator: forbidden");
+    let remedy = "Grant get, list, watch, create and update on leases.coordination.k8s.io";
+    let line = operator.wait_for_log(&complaint);
     let message = line["message"].as_str().unwrap();
-    assert!(
-        message.contains("Grant get, list, watch, create and update on leases.coordination.k8s.io"),
-        "{message}"
-    );
+    assert!(message.contains(remedy), "{message}");
     assert!(operator.runs() && !operator.leads());
-    let verbs = "--verb=get,list,watch,create,update";
-    let role = [
-        "create",
-        "role",
-        "leases",
-        verbs,
-        "--resource=leases.coordination.k8s.io",
-        "-n",
-        &namespace,
-    ];
-    cluster.kubectl(&role).unwrap();
-    let account = "--serviceaccount=firebolt-system:firebolt-operator";
-    let binding = [
-        "create",
-        "rolebinding",
-        "leases",
-        "--role=leases",
-        account,
-        "-n",
-        &namespace,
-    ];
-    cluster.kubectl(&binding).unwrap();
+    let line = format!("waiting for the leader election: {complaint}");
+    eventually("only the lease is missing", SOON, || {
+        let (status, text) = operator.health("/readyz");
+        status == 503 && text.lines().count() == 1 && text.starts_with(&line) && text.contains(remedy)
+    });
+
+    grant(&cluster, &namespace, "get,create,update");
     eventually("it leads", SOON, || operator.leads());
+    operator.wait_until_ready();
+    operator.wait_for_log(&format!("cannot watch lease {namespace}/firebolt-operator"));
+    grant(&cluster, &namespace, "list,watch");
+    operator.wait_for_log(&format!("can watch lease {namespace}/firebolt-operator now"));
     cluster
         .kubectl(&["delete", "namespace", "--wait=false", &namespace])
         .unwrap();
+}
+
+/// Grants the operator more on the leases of a namespace.
+fn grant(cluster: &Cluster, namespace: &str, verbs: &str) {
+    let (name, verbs) = (verbs.replace(',', "-"), format!("--verb={verbs}"));
+    let (resource, role) = ("--resource=leases.coordination.k8s.io", format!("--role={name}"));
+    let account = "--serviceaccount=firebolt-system:firebolt-operator";
+    for arguments in [
+        ["create", "role", &name, &verbs, resource, "-n", namespace],
+        ["create", "rolebinding", &name, &role, account, "-n", namespace],
+    ] {
+        cluster.kubectl(&arguments).unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_the_process_at_once() {
     let cluster = Cluster::attach();
     let kubeconfig = service_account(&cluster).await;
-    let mut operator = Operator::start(&kubeconfig, &["--leader-elect=false"]);
-    // A request that never ends keeps the server from closing.
+    let mut operator = Operator::start(&cluster, &kubeconfig, &["--leader-elect=false"]);
+    // A request that never ends keeps the server from closing. Connections are taken in their order, so an answer on a
+    // later one shows that this one is open.
     let _unfinished = send(operator.health_address(), "GET /healthz HTTP/1.1\r\nHost:").unwrap();
+    assert_eq!(operator.health("/healthz").0, 200);
     operator.signal(Signal::TERM);
     operator.wait_for_log("stopping on SIGTERM");
     operator.signal(Signal::INT);
@@ -170,19 +184,33 @@ async fn a_second_signal_ends_the_process_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_quiet_at_rest() {
+    let _quiet = CONTROL_PLANES.read().await;
     let cluster = Cluster::attach();
     let kubeconfig = service_account(&cluster).await;
     install_definitions(&cluster);
-    let mut operator = Operator::start(&kubeconfig, &["--lease-duration=2s", "--lease-name", &unique("quiet")]);
+    // Nobody else writes there.
+    let namespace = namespace(&cluster);
+    let lease = unique("quiet");
+    let flags = [
+        "--namespaces",
+        &namespace,
+        "--lease-duration=6s",
+        "--lease-name",
+        &lease,
+    ];
+    let mut operator = Operator::start(&cluster, &kubeconfig, &flags);
     operator.wait_until_ready();
     operator.wait_for_log("this process leads now");
     let before = operator.log();
     // Several renewals later, nothing has been said.
-    let kept = eventually_holds(Duration::from_secs(3), || operator.leads());
+    let kept = eventually_holds(Duration::from_secs(7), || operator.leads());
     assert!(kept, "the lease was lost: {:#?}", operator.log());
     assert_eq!(operator.log(), before);
     operator.signal(Signal::TERM);
     assert_eq!(operator.wait(SOON).code(), Some(0));
+    cluster
+        .kubectl(&["delete", "namespace", "--wait=false", &namespace])
+        .unwrap();
 }
 
 fn eventually_holds(span: Duration, mut ask: impl FnMut() -> bool) -> bool {
@@ -196,12 +224,71 @@ fn eventually_holds(span: Duration, mut ask: impl FnMut() -> bool) -> bool {
     true
 }
 
+/// The parser of the client gives up at 128 levels, the API server at 10 000.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_nested_too_deeply_stalls_neither_watch_nor_start() {
+    let cluster = Cluster::attach();
+    let kubeconfig = service_account(&cluster).await;
+    install_definitions(&cluster);
+    let namespace = namespace(&cluster);
+    let (first, second) = (unique("deep"), unique("deep"));
+    let scope = ["--namespaces", &namespace, "--lease-name"];
+    let watching = Operator::start(&cluster, &kubeconfig, &[&scope[..], &[&first]].concat());
+    watching.wait_until_ready();
+    let objects = format!("/apis/compute.firebolt.io/v1alpha1/namespaces/{namespace}/fireboltengines");
+    for levels in [200, 2000] {
+        let deep = nested_engine(&format!("deep-{levels}"), levels);
+        cluster
+            .kubectl_with_input(&["create", "--raw", &objects, "-f", "-"], &deep)
+            .unwrap();
+    }
+    for name in ["a", "b"] {
+        apply(&cluster, &engine(&namespace, name, "blue"));
+    }
+    // As after a restart.
+    let listing = Operator::start(&cluster, &kubeconfig, &[&scope[..], &[&second]].concat());
+    listing.wait_until_ready();
+    for operator in [&watching, &listing] {
+        eventually("two are cached and two are counted", SOON, || {
+            operator.metric(ENGINES) == Some(2.0) && operator.metric(MALFORMED) == Some(2.0)
+        });
+        for levels in [200, 2000] {
+            let line = operator.wait_for_log(&format!("FireboltEngine {namespace}/deep-{levels} cannot be read"));
+            let message = line["message"].as_str().unwrap();
+            assert!(message.contains("recursion limit exceeded"), "{message}");
+            assert!(message.chars().count() < 500, "{message}");
+        }
+    }
+    cluster
+        .kubectl(&["delete", "fireboltengine", "-n", &namespace, "deep-200", "deep-2000"])
+        .unwrap();
+    for operator in [&watching, &listing] {
+        eventually("the deletion is seen", SOON, || {
+            operator.metric(ENGINES) == Some(2.0) && operator.metric(MALFORMED) == Some(0.0)
+        });
+        assert_eq!(operator.metric(FAILURES), Some(0.0), "{:#?}", operator.log());
+    }
+    cluster
+        .kubectl(&["delete", "namespace", "--wait=false", &namespace])
+        .unwrap();
+}
+
+fn nested_engine(name: &str, levels: usize) -> String {
+    let config = format!("{}{{}}{}", "{\"a\": ".repeat(levels), "}".repeat(levels));
+    format!(
+        "{{\"apiVersion\": \"compute.firebolt.io/v1alpha1\", \"kind\": \"FireboltEngine\", \"metadata\": {{\"name\": \
+         \"{name}\"}}, \"spec\": {{\"instanceRef\": \"i\", \"replicas\": 1, \"customEngineConfig\": {config}}}}}"
+    )
+}
+
 /// Needs a cluster of its own, since it takes definitions away and loosens them.
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_may_come_later_and_a_malformed_object_stalls_nothing() {
+    let _alone = CONTROL_PLANES.write().await;
     let cluster = Cluster::start(Options::default()).await.unwrap();
     let kubeconfig = service_account(&cluster).await;
-    let early = Operator::start(&kubeconfig, &["--lease-name=early"]);
+    let early = Operator::start(&cluster, &kubeconfig, &["--lease-name=early"]);
+    early.wait_for_log("this process leads now");
     early.wait_for_log("cannot watch FireboltEngineClass: the CRD is not installed");
     early.wait_for_log("cannot watch FireboltInstance: the CRD is not installed");
     early.wait_for_log("cannot watch FireboltEngine: the CRD is not installed");
@@ -222,14 +309,15 @@ async fn definitions_may_come_later_and_a_malformed_object_stalls_nothing() {
 
     store_malformed_engine(&cluster);
     apply(&cluster, &engine("default", "good", "blue"));
-    let late = Operator::start(&kubeconfig, &["--lease-name=late"]);
+    let late = Operator::start(&cluster, &kubeconfig, &["--lease-name=late"]);
     late.wait_until_ready();
     for operator in [&early, &late] {
         eventually("one is cached and one is counted", SOON, || {
             operator.metric(ENGINES) == Some(1.0) && operator.metric(MALFORMED) == Some(1.0)
         });
         let line = operator.wait_for_log("FireboltEngine default/bad cannot be read and is left alone");
-        assert!(line["message"].as_str().unwrap().contains("many"), "{line}");
+        let place = "spec.replicas: invalid type: string \"many\"";
+        assert!(line["message"].as_str().unwrap().contains(place), "{line}");
     }
     let fix = r#"{"spec": {"replicas": 2}}"#;
     cluster

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Router, body};
 use firebolt_operator::leader::apply::LeaseHandle;
 use firebolt_operator::leader::decide::{Loss, Timing};
-use firebolt_operator::leader::{self, Ended, Role};
+use firebolt_operator::leader::{self, Access, Ended, Report, Role};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use serde_json::json;
@@ -48,6 +48,8 @@ enum Mood {
     Failing,
     /// Never answers.
     Silent,
+    /// Knows no namespace, and therefore nothing in it.
+    Empty,
 }
 
 type Shared = Arc<Mutex<Server>>;
@@ -125,6 +127,7 @@ async fn serve(State(server): State<Shared>, request: Request<body::Body>) -> Re
             Mood::Kind => 8,
             Mood::Failing => 0,
             Mood::Silent => 4,
+            Mood::Empty => return refusal(StatusCode::NOT_FOUND),
         };
         (server.delay(), fate, server.delay())
     };
@@ -150,9 +153,9 @@ async fn live(number: usize, client: Client, acting: Acting, mut random: fastran
     loop {
         let identity = format!("{number}-{}", random.u32(..));
         let handle = LeaseHandle::new(client.clone(), "ns", "lease", &identity, Timing { duration: DURATION });
-        let (role, changes) = watch::channel(Role::Standby);
+        let (report, reports) = watch::channel(Report::STANDBY);
         let stop = CancellationToken::new();
-        let mut election = pin!(leader::run(handle, role, stop.clone()));
+        let mut election = pin!(leader::run(handle, report, stop.clone()));
         let stop_at = Instant::now() + Duration::from_secs(random.u64(20..400));
         let mut stop_timer = pin!(sleep_until(stop_at));
         let mut pause_at = Instant::now() + Duration::from_secs(random.u64(5..120));
@@ -179,7 +182,7 @@ async fn live(number: usize, client: Client, acting: Acting, mut random: fastran
             }
             let ended = election.as_mut().poll(context);
             // Work ends before the election is told to stop.
-            let leads = ended.is_pending() && !stop.is_cancelled() && *changes.borrow() == Role::Leading;
+            let leads = ended.is_pending() && !stop.is_cancelled() && reports.borrow().role == Role::Leading;
             let acted = std::mem::replace(&mut acting.lock().unwrap()[number], leads);
             *terms.lock().unwrap() += u32::from(leads && !acted);
             ended
@@ -228,9 +231,9 @@ async fn a_leader_without_answers_stops_at_two_thirds_of_the_duration() {
     lock(&server).mood = Mood::Kind;
     let client = Client::new(Router::new().fallback(serve).with_state(Arc::clone(&server)), "ns");
     let handle = LeaseHandle::new(client, "ns", "lease", "me", Timing { duration: DURATION });
-    let (role, mut changes) = watch::channel(Role::Standby);
-    let election = tokio::spawn(leader::run(handle, role, CancellationToken::new()));
-    changes.wait_for(|role| *role == Role::Leading).await.unwrap();
+    let (report, mut reports) = watch::channel(Report::STANDBY);
+    let election = tokio::spawn(leader::run(handle, report, CancellationToken::new()));
+    reports.wait_for(|report| report.role == Role::Leading).await.unwrap();
     let start = Instant::now();
     lock(&server).mood = Mood::Failing;
     // Late enough that the last attempt is under way when the term ends.
@@ -240,6 +243,46 @@ async fn a_leader_without_answers_stops_at_two_thirds_of_the_duration() {
     let took = start.elapsed();
     let late = Duration::from_millis(20);
     assert!((took..took + late).contains(&(DURATION * 2 / 3)), "{took:?}");
+}
+
+/// A missing namespace reads like a missing Lease, so reading alone proves nothing.
+#[tokio::test(start_paused = true)]
+async fn access_is_proven_by_taking_the_lease_or_finding_it_taken() {
+    let server = Arc::new(Mutex::new(Server::new(fastrand::Rng::with_seed(1), true)));
+    lock(&server).mood = Mood::Empty;
+    let client = Client::new(Router::new().fallback(serve).with_state(Arc::clone(&server)), "ns");
+    let start = |identity: &str| {
+        let handle = LeaseHandle::new(client.clone(), "ns", "lease", identity, Timing { duration: DURATION });
+        let (report, reports) = watch::channel(Report::STANDBY);
+        tokio::spawn(leader::run(handle, report, CancellationToken::new()));
+        reports
+    };
+    let mut first = start("first");
+    let unknown = first.borrow().missing().unwrap();
+    assert!(unknown.contains("the lease has not been read yet"), "{unknown}");
+    first.changed().await.unwrap();
+    sleep(DURATION).await;
+    let held_up = first.borrow().missing().unwrap();
+    assert_eq!(
+        held_up,
+        "waiting for the leader election: cannot create lease ns/lease: there is no namespace ns. Create the namespace \
+         ns, or name an existing one with --lease-namespace."
+    );
+
+    lock(&server).mood = Mood::Kind;
+    let proven = |role| Report {
+        role,
+        access: Access::Proven,
+    };
+    first.wait_for(|report| *report == proven(Role::Leading)).await.unwrap();
+    let mut second = start("second");
+    second
+        .wait_for(|report| *report == proven(Role::Standby))
+        .await
+        .unwrap();
+    lock(&server).mood = Mood::Failing;
+    sleep(DURATION).await;
+    assert_eq!(second.borrow().missing(), None, "an outage does not take it back");
 }
 
 #[test]

@@ -7,25 +7,28 @@ use axum::http::{StatusCode, header};
 use axum::routing::get;
 use tokio::sync::watch;
 
-use crate::leader::Role;
+use crate::leader::Report;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use crate::watches::Caches;
 
-/// `/healthz`: the process answers. `/readyz`: its caches are complete, whether it leads or not.
-pub fn health(caches: Arc<Caches>) -> Router {
+/// `/healthz`: the process answers. `/readyz`: its caches are complete and it can take part in the election, whether it
+/// leads or not.
+pub fn health(caches: Arc<Caches>, election: watch::Receiver<Report>) -> Router {
     Router::new().route("/healthz", get(async || "ok\n")).route(
         "/readyz",
         get(async move || {
-            let missing: Vec<_> = caches.all().iter().flat_map(|cache| cache.missing()).collect();
+            let mut missing: Vec<_> = caches.all().iter().flat_map(|cache| cache.missing()).collect();
+            missing.extend(election.borrow().missing());
             readiness(&missing)
         }),
     )
 }
 
 /// `/metrics`.
-pub fn metrics(metrics: Arc<Metrics>, caches: Arc<Caches>, role: watch::Receiver<Role>) -> Router {
+pub fn metrics(metrics: Arc<Metrics>, caches: Arc<Caches>, election: watch::Receiver<Report>) -> Router {
     let answer = async move || {
-        let text = metrics.render(&caches, *role.borrow());
+        let role = election.borrow().role;
+        let text = metrics.render(&caches, role);
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], text)
     };
     Router::new().route("/metrics", get(answer))

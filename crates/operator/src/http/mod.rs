@@ -5,23 +5,30 @@
 
 mod endpoints;
 
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::debug;
 
 pub use self::endpoints::{health, metrics};
 
 /// How long a client may take to send the head of a request, and how long an idle connection stays open.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may be used. A client that has more to ask opens another.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the last answer on a connection may take, from the moment that no more requests are taken.
+const LAST_ANSWER: Duration = Duration::from_secs(5);
 /// The most that is read of a request's head.
 const HEADER_BYTES: usize = 16 * 1024;
 /// Connections served at a time; more wait in the backlog of the system.
@@ -31,8 +38,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `stop`, then lets requests that have begun come to their end.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let graceful = GracefulShutdown::new();
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    serve_up_to(CONNECTIONS, listener, router, stop).await;
+}
+
+async fn serve_up_to(connections: usize, listener: TcpListener, router: Router, stop: CancellationToken) {
+    let tasks = TaskTracker::new();
+    let slots = Arc::new(Semaphore::new(connections));
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -42,31 +53,48 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
             Ok(accepted) => accepted,
             Err(error) => {
                 debug!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(HEADER_BYTES)
-            .serve_connection(TokioIo::new(socket), TowerToHyperService::new(router.clone()));
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                debug!(%error, "a connection ended early");
-            }
+        let (router, stop) = (router.clone(), stop.clone());
+        tasks.spawn(async move {
+            attend(socket, router, stop).await;
             drop(slot);
         });
     }
     drop(listener);
-    graceful.shutdown().await;
+    tasks.close();
+    tasks.wait().await;
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+/// Serves one connection until its client, its time or `stop` ends it.
+async fn attend(socket: TcpStream, router: Router, stop: CancellationToken) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = sleep(CONNECTION_TIMEOUT) => None,
+        () = stop.cancelled() => None,
+    };
+    let ended = if let Some(ended) = ended {
+        Ok(ended)
+    } else {
+        connection.as_mut().graceful_shutdown();
+        timeout(LAST_ANSWER, connection).await
+    };
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!(%error, "a connection ended early"),
+        Err(_elapsed) => debug!("cut off a client that does not take its answers"),
+    }
+}
+
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
     let slot = Arc::clone(slots)
         .acquire_owned()
         .await
@@ -81,16 +109,22 @@ mod tests {
 
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
     use tokio::task::JoinHandle;
+    use tokio::time::Instant;
 
     use super::*;
 
     async fn start() -> (SocketAddr, CancellationToken, JoinHandle<()>) {
+        start_up_to(CONNECTIONS).await
+    }
+
+    async fn start_up_to(connections: usize) -> (SocketAddr, CancellationToken, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let router = Router::new().route("/here", get(async || "yes"));
-        let server = tokio::spawn(serve(listener, router, stop.clone()));
+        let router = Router::new()
+            .route("/here", get(async || "yes"))
+            .route("/much", get(async || "much ".repeat(1_000_000)));
+        let server = tokio::spawn(serve_up_to(connections, listener, router, stop.clone()));
         (address, stop, server)
     }
 
@@ -127,12 +161,40 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_sends_nothing_is_cut_off() {
+    async fn a_client_that_does_not_finish_its_request_is_cut_off() {
         let (address, _stop, _server) = start().await;
         let mut socket = TcpStream::connect(address).await.unwrap();
         socket.write_all(b"GET /here HTTP/1.1\r\n").await.unwrap();
-        let closed = tokio::time::timeout(HEADER_TIMEOUT * 2, socket.read_to_end(&mut Vec::new())).await;
+        let closed = timeout(HEADER_TIMEOUT * 2, socket.read_to_end(&mut Vec::new())).await;
         assert!(closed.is_ok(), "the connection is still open");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_reads_makes_room_for_others() {
+        let (address, _stop, _server) = start_up_to(1).await;
+        let mut greedy = TcpStream::connect(address).await.unwrap();
+        // More than all buffers on the way hold.
+        let requests = "GET /much HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20);
+        greedy.write_all(requests.as_bytes()).await.unwrap();
+        let start = Instant::now();
+        let answer = ask(address, "GET /here HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let answer = timeout(2 * (CONNECTION_TIMEOUT + LAST_ANSWER), answer).await;
+        assert!(
+            answer.is_ok_and(|answer| answer.ends_with("yes")),
+            "the slot is still taken"
+        );
+        assert!(start.elapsed() >= CONNECTION_TIMEOUT, "it had its time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_never_reads_does_not_hold_up_the_stop_for_ever() {
+        let (address, stop, server) = start().await;
+        let mut greedy = TcpStream::connect(address).await.unwrap();
+        let requests = "GET /much HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20);
+        greedy.write_all(requests.as_bytes()).await.unwrap();
+        greedy.readable().await.unwrap();
+        stop.cancel();
+        timeout(2 * LAST_ANSWER, server).await.unwrap().unwrap();
     }
 
     #[tokio::test]
@@ -145,6 +207,6 @@ mod tests {
             .unwrap();
         assert!(socket.read(&mut [0; 1024]).await.unwrap() > 0);
         stop.cancel();
-        tokio::time::timeout(HEADER_TIMEOUT / 2, server).await.unwrap().unwrap();
+        timeout(HEADER_TIMEOUT / 2, server).await.unwrap().unwrap();
     }
 }

@@ -95,6 +95,12 @@ impl LeaseError {
             Self::NoNamespace { namespace, .. } => {
                 format!("Create the namespace {namespace}, or name an existing one with --lease-namespace.")
             }
+            Self::Failed {
+                source: kube::Error::Api(status),
+                ..
+            } if status.code == 401 => {
+                "Check the credentials in the kubeconfig, or the service account of the pod.".to_owned()
+            }
             Self::Changed { .. } | Self::TimedOut { .. } | Self::Failed { .. } => {
                 "Check that the API server is reachable and healthy; the operator keeps trying.".to_owned()
             }
@@ -243,4 +249,26 @@ fn now() -> Timestamp {
     Timestamp::now()
         .round(Unit::Microsecond)
         .unwrap_or_else(|_| Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(401, "Check the credentials")]
+    #[case(500, "Check that the API server is reachable")]
+    fn the_answer_of_the_api_server_leads_to_the_remedy(#[case] code: u16, #[case] expected: &str) {
+        let mut status = Status::failure("no", "Reason");
+        status.code = code;
+        let error = LeaseError::Failed {
+            verb: "get",
+            lease: "a/b".to_owned(),
+            source: kube::Error::Api(Box::new(status)),
+        };
+        assert!(error.remedy().starts_with(expected), "{}", error.remedy());
+    }
 }

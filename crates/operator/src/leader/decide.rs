@@ -171,6 +171,17 @@ pub enum Loss {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// Make a request.
+    Request(Request),
+    /// Do nothing until then, or until the Lease changes.
+    Wait(Instant),
+    /// Stop leading at once.
+    Lost(Loss),
+}
+
+/// A step that needs the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
     /// Read the Lease.
     Look,
     /// Create the Lease in our name.
@@ -179,10 +190,6 @@ pub enum Step {
     Acquire,
     /// Renew the Lease that we hold.
     Renew,
-    /// Do nothing until then, or until the Lease changes.
-    Wait(Instant),
-    /// Stop leading at once.
-    Lost(Loss),
 }
 
 /// Chooses the next step. `retry_at` is set after a failed request and holds back the next one.
@@ -210,7 +217,9 @@ fn decide_candidate(
     if let Some(at) = retry_at.filter(|&at| at > now) {
         return Step::Wait(at);
     }
-    let Some(seen) = seen else { return Step::Look };
+    let Some(seen) = seen else {
+        return Step::Request(Request::Look);
+    };
     let is_ours = sent
         .zip(seen.record.as_ref())
         .is_some_and(|(claim, record)| claim.is_in(record));
@@ -218,9 +227,9 @@ fn decide_candidate(
         return Step::Wait(until);
     }
     match (seen.live, &seen.record) {
-        (false, _) => Step::Look,
-        (true, None) => Step::Create,
-        (true, Some(_)) => Step::Acquire,
+        (false, _) => Step::Request(Request::Look),
+        (true, None) => Step::Request(Request::Create),
+        (true, Some(_)) => Step::Request(Request::Acquire),
     }
 }
 
@@ -253,18 +262,18 @@ fn decide_leader(
             live: true,
             record: None,
             ..
-        }) => Step::Create,
+        }) => Step::Request(Request::Create),
         Some(Seen {
             live: true,
             record: Some(_),
             ..
-        }) if now >= renew_at => Step::Renew,
+        }) if now >= renew_at => Step::Request(Request::Renew),
         Some(Seen {
             live: true,
             record: Some(_),
             ..
         }) => Step::Wait(renew_at),
-        Some(Seen { live: false, .. }) | None => Step::Look,
+        Some(Seen { live: false, .. }) | None => Step::Request(Request::Look),
     }
 }
 

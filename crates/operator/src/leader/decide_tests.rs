@@ -99,19 +99,19 @@ fn a_newcomer_looks_first() {
     let now = Instant::now();
     assert_eq!(
         decide(None, &Standing::Candidate { sent: None }, TIMING, None, now),
-        Step::Look
+        Step::Request(Request::Look)
     );
 }
 
 #[rstest]
-#[case::no_lease_is_created(None, true, 0.0, Step::Create)]
-#[case::no_lease_is_looked_for_again_first(None, false, 0.0, Step::Look)]
-#[case::a_released_lease_is_taken_at_once(Some(released()), true, 0.0, Step::Acquire)]
-#[case::a_released_lease_is_read_again_first(Some(released()), false, 0.0, Step::Look)]
+#[case::no_lease_is_created(None, true, 0.0, Step::Request(Request::Create))]
+#[case::no_lease_is_looked_for_again_first(None, false, 0.0, Step::Request(Request::Look))]
+#[case::a_released_lease_is_taken_at_once(Some(released()), true, 0.0, Step::Request(Request::Acquire))]
+#[case::a_released_lease_is_read_again_first(Some(released()), false, 0.0, Step::Request(Request::Look))]
 #[case::a_held_lease_is_waited_for(Some(held_by("other")), true, 0.0, wait(15.0))]
 #[case::right_up_to_its_end(Some(held_by("other")), true, 14.9, wait(15.0))]
-#[case::an_expired_lease_is_read_again_first(Some(held_by("other")), false, 15.0, Step::Look)]
-#[case::an_expired_lease_is_taken(Some(held_by("other")), true, 15.0, Step::Acquire)]
+#[case::an_expired_lease_is_read_again_first(Some(held_by("other")), false, 15.0, Step::Request(Request::Look))]
+#[case::an_expired_lease_is_taken(Some(held_by("other")), true, 15.0, Step::Request(Request::Acquire))]
 #[case::the_holder_sets_the_span(
     Some(Record { duration: Some(Duration::from_mins(1)), ..held_by("other") }), true, 15.0, wait(60.0)
 )]
@@ -123,12 +123,12 @@ fn a_candidate(#[case] record: Option<Record>, #[case] live: bool, #[case] at: f
 
 #[rstest]
 #[case::rests_between_renewals(Some(held_by(ME)), true, 0.0, wait(5.0))]
-#[case::renews_at_a_third(Some(held_by(ME)), true, 5.0, Step::Renew)]
-#[case::renews_again_while_there_is_time(Some(held_by(ME)), true, 9.9, Step::Renew)]
+#[case::renews_at_a_third(Some(held_by(ME)), true, 5.0, Step::Request(Request::Renew))]
+#[case::renews_again_while_there_is_time(Some(held_by(ME)), true, 9.9, Step::Request(Request::Renew))]
 #[case::is_lost_at_two_thirds(Some(held_by(ME)), true, 10.0, Step::Lost(Loss::NotRenewed))]
 #[case::is_lost_after_a_long_pause(Some(held_by(ME)), true, 3600.0, Step::Lost(Loss::NotRenewed))]
-#[case::looks_closer_when_in_doubt(Some(held_by(ME)), false, 1.0, Step::Look)]
-#[case::does_not_believe_a_hint_of_another_holder(Some(held_by("other")), false, 1.0, Step::Look)]
+#[case::looks_closer_when_in_doubt(Some(held_by(ME)), false, 1.0, Step::Request(Request::Look))]
+#[case::does_not_believe_a_hint_of_another_holder(Some(held_by("other")), false, 1.0, Step::Request(Request::Look))]
 #[case::is_lost_to_another_holder(
     Some(held_by("other")), true, 1.0, Step::Lost(Loss::Taken { by: Some("other".into()) })
 )]
@@ -136,8 +136,8 @@ fn a_candidate(#[case] record: Option<Record>, #[case] live: bool, #[case] at: f
 #[case::is_lost_to_a_twin_of_the_same_name(
     Some(Record { transitions: 4, ..held_by(ME) }), true, 1.0, Step::Lost(Loss::Taken { by: Some(ME.into()) })
 )]
-#[case::recreates_a_lease_that_was_deleted(None, true, 1.0, Step::Create)]
-#[case::but_not_on_a_mere_hint(None, false, 1.0, Step::Look)]
+#[case::recreates_a_lease_that_was_deleted(None, true, 1.0, Step::Request(Request::Create))]
+#[case::but_not_on_a_mere_hint(None, false, 1.0, Step::Request(Request::Look))]
 #[case::nor_when_its_time_is_over(None, true, 10.0, Step::Lost(Loss::NotRenewed))]
 fn a_leader(#[case] record: Option<Record>, #[case] live: bool, #[case] at: f64, #[case] expected: Step) {
     assert_eq!(leader(record, live, at), expected);
@@ -153,7 +153,10 @@ fn an_attempt_whose_answer_was_lost_is_completed_at_once() {
         live: true,
     };
     let standing = Standing::Candidate { sent: Some(claim()) };
-    assert_eq!(decide(Some(&seen), &standing, TIMING, None, now), Step::Acquire);
+    assert_eq!(
+        decide(Some(&seen), &standing, TIMING, None, now),
+        Step::Request(Request::Acquire)
+    );
 }
 
 #[test]
@@ -183,7 +186,10 @@ fn failures_hold_back_the_next_request_but_never_the_end_of_a_term() {
         decide(None, &candidate, TIMING, Some(at(1.0)), at(0.5)),
         Step::Wait(at(1.0))
     );
-    assert_eq!(decide(None, &candidate, TIMING, Some(at(1.0)), at(1.0)), Step::Look);
+    assert_eq!(
+        decide(None, &candidate, TIMING, Some(at(1.0)), at(1.0)),
+        Step::Request(Request::Look)
+    );
 }
 
 #[test]
@@ -208,11 +214,14 @@ fn a_lease_that_vanished_is_not_created_while_its_holder_may_still_act() {
         decide(Some(&gone), &candidate, TIMING, None, at(2.0)),
         Step::Wait(at(15.0))
     );
-    assert_eq!(decide(Some(&gone), &candidate, TIMING, None, at(15.0)), Step::Create);
+    assert_eq!(
+        decide(Some(&gone), &candidate, TIMING, None, at(15.0)),
+        Step::Request(Request::Create)
+    );
     let back = Seen::update(Some(gone), Some(released()), true, TIMING, at(3.0));
     assert_eq!(
         decide(Some(&back), &candidate, TIMING, None, at(3.0)),
-        Step::Acquire,
+        Step::Request(Request::Acquire),
         "a release ends the promise"
     );
 }
@@ -256,7 +265,7 @@ fn first_overlap(timing: Timing, patience: Duration) -> Option<Duration> {
         let now = start + after;
         let goes_on = !matches!(decide(Some(&seen), &leading, timing, None, now), Step::Lost(_));
         let candidate = decide(Some(&seen), &Standing::Candidate { sent: None }, timing, None, now);
-        goes_on && candidate == Step::Acquire
+        goes_on && candidate == Step::Request(Request::Acquire)
     };
     (0..timing.duration.as_secs() * 20)
         .map(|tenths| Duration::from_millis(tenths * 100))

@@ -9,6 +9,7 @@
 
 pub mod apply;
 pub mod decide;
+mod report;
 
 use std::pin::pin;
 use std::time::Duration;
@@ -23,18 +24,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use self::apply::{LeaseError, LeaseHandle};
-use self::decide::{Claim, Loss, Record, Seen, Standing, Step, decide};
+use self::decide::{Claim, Loss, Record, Request, Seen, Standing, Step, decide};
+pub use self::report::{Access, Report, Role};
 use crate::backoff::{RetryBackoff, jittered};
+use crate::settings::LabelSelector;
 use crate::watches::{Incidents, Trouble};
-
-/// Whether this process leads right now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Another process leads, or none does yet.
-    Standby,
-    /// This process leads.
-    Leading,
-}
 
 /// How an election ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,18 +39,18 @@ pub enum Ended {
     Lost(Loss),
 }
 
-/// Takes part in the election until `stop` or until leadership is lost, and reports each change through `role`.
+/// Takes part in the election until `stop` or until leadership is lost, and tells each change through `report`.
 ///
 /// The caller stops its leader-only work *before* it cancels `stop`: the lease is released right after.
 ///
 /// Every failure is told once, with its remedy, and retried; one that costs the lease ends in [`Ended::Lost`]. That
 /// holds for a missing permission too: an API server that has just started refuses everybody until it has read the
 /// roles, and whoever forgot to grant something need not restart anything afterwards.
-pub async fn run(handle: LeaseHandle, role: watch::Sender<Role>, stop: CancellationToken) -> Ended {
+pub async fn run(handle: LeaseHandle, report: watch::Sender<Report>, stop: CancellationToken) -> Ended {
     let longest_pause = handle.timing().duration;
     let hints = watch_object(handle.api(), handle.name()).backoff(RetryBackoff::up_to(longest_pause));
     let mut hints = pin!(hints);
-    let mut elector = Elector::new(handle, role);
+    let mut elector = Elector::new(handle, report);
     loop {
         if stop.is_cancelled() {
             elector.release().await;
@@ -64,28 +58,32 @@ pub async fn run(handle: LeaseHandle, role: watch::Sender<Role>, stop: Cancellat
         }
         match elector.next_step() {
             Step::Wait(until) => {
+                elector.came_to_rest();
                 tokio::select! {
                     () = stop.cancelled() => {}
                     () = sleep_until(until) => elector.waited(),
                     Some(hint) = hints.next() => match hint {
-                        Ok(lease) => elector.take_hint(lease),
+                        Ok(lease) => {
+                            elector.watch_works();
+                            elector.take_hint(lease);
+                        }
                         // The timers work without the watch, only more slowly.
                         Err(error) => elector.tell_of_watch(&error),
                     },
                 }
             }
             Step::Lost(loss) => {
-                elector.role.send_replace(Role::Standby);
+                elector.stop_leading();
                 return Ended::Lost(loss);
             }
-            request @ (Step::Look | Step::Create | Step::Acquire | Step::Renew) => elector.perform(request).await,
+            Step::Request(request) => elector.perform(request).await,
         }
     }
 }
 
 struct Elector {
     handle: LeaseHandle,
-    role: watch::Sender<Role>,
+    report: watch::Sender<Report>,
     standing: Standing,
     seen: Option<Seen>,
     /// The Lease as it was last read or written: the base of the next write.
@@ -97,15 +95,16 @@ struct Elector {
 }
 
 impl Elector {
-    fn new(handle: LeaseHandle, role: watch::Sender<Role>) -> Self {
+    fn new(handle: LeaseHandle, report: watch::Sender<Report>) -> Self {
+        let watch_trouble = Incidents::with_pauses_up_to(handle.timing().duration);
         Self {
             handle,
-            role,
+            report,
             standing: Standing::Candidate { sent: None },
             seen: None,
             lease: None,
             retry_at: None,
-            watch_trouble: Incidents::default(),
+            watch_trouble,
             trouble: None,
         }
     }
@@ -118,6 +117,30 @@ impl Elector {
             self.retry_at,
             Instant::now(),
         )
+    }
+
+    /// There is nothing to do. If no failure is the reason, a candidate has shown that it can take part: it has read
+    /// that another leads. Merely reading would not show it, since a missing namespace reads like a missing Lease.
+    fn came_to_rest(&self) {
+        if self.retry_at.is_some() {
+            return;
+        }
+        let is_new = self.report.send_if_modified(|report| {
+            let before = std::mem::replace(&mut report.access, Access::Proven);
+            before != Access::Proven
+        });
+        if is_new {
+            let holder = record(self.lease.as_ref()).and_then(|record| record.holder);
+            info!(
+                lease = self.handle.lease(),
+                "this process stands by: {} leads",
+                holder.as_deref().unwrap_or("another")
+            );
+        }
+    }
+
+    fn stop_leading(&self) {
+        self.report.send_modify(|report| report.role = Role::Standby);
     }
 
     /// Time has passed. What a candidate saw before may no longer be so.
@@ -158,19 +181,19 @@ impl Elector {
         self.lease = lease;
     }
 
-    /// Takes a step that needs a request. The end of a term does not wait for an answer.
-    async fn perform(&mut self, step: Step) {
+    /// Makes a request. The end of a term does not wait for an answer.
+    async fn perform(&mut self, request: Request) {
         match self.standing {
-            Standing::Candidate { .. } => self.request(step).await,
+            Standing::Candidate { .. } => self.request(request).await,
             Standing::Leading { renewed, .. } => {
                 let term_ends = renewed + self.handle.timing().give_up_after();
-                let _unanswered = timeout_at(term_ends, self.request(step)).await;
+                let _unanswered = timeout_at(term_ends, self.request(request)).await;
             }
         }
     }
 
-    async fn request(&mut self, step: Step) {
-        match self.attempt(step).await {
+    async fn request(&mut self, request: Request) {
+        match self.attempt(request).await {
             Ok(()) => {
                 self.retry_at = None;
                 if self.trouble.take().is_some() {
@@ -185,16 +208,15 @@ impl Elector {
         }
     }
 
-    /// Makes the one request of a step.
-    async fn attempt(&mut self, step: Step) -> Result<(), LeaseError> {
-        match (step, self.lease.clone()) {
-            (Step::Create, _) => self.hold(None).await,
-            (Step::Acquire | Step::Renew, lease) => self.hold(lease.as_ref()).await,
-            (Step::Look | Step::Wait(_) | Step::Lost(_), _) => {
+    async fn attempt(&mut self, request: Request) -> Result<(), LeaseError> {
+        match request {
+            Request::Look => {
                 let lease = self.handle.read().await?;
                 self.saw(lease, true);
                 Ok(())
             }
+            Request::Create => self.hold(None).await,
+            Request::Acquire | Request::Renew => self.hold(self.lease.clone().as_ref()).await,
         }
     }
 
@@ -217,8 +239,7 @@ impl Elector {
             return Ok(());
         }
         self.standing = Standing::Leading { claim, renewed: begun };
-        let was_leading = self.role.send_replace(Role::Leading) == Role::Leading;
-        if !was_leading {
+        if self.report.send_replace(Report::LEADING).role == Role::Standby {
             info!(lease = self.handle.lease(), "this process leads now");
         }
         Ok(())
@@ -236,24 +257,31 @@ impl Elector {
     }
 
     fn tell(&mut self, error: &LeaseError) {
-        let text = error.to_string();
         match error {
             // Losing a race is how elections work.
-            LeaseError::Changed { .. } => debug!("cannot {text}"),
+            LeaseError::Changed { .. } => debug!("cannot {error}"),
             LeaseError::Forbidden { .. }
             | LeaseError::NoNamespace { .. }
             | LeaseError::TimedOut { .. }
             | LeaseError::Failed { .. } => {
+                let text = format!("cannot {error}. {}", error.remedy());
                 if self.trouble.as_ref() != Some(&text) {
-                    warn!("cannot {text}. {}", error.remedy());
+                    warn!("{text}");
                 }
+                self.report.send_if_modified(|report| {
+                    let is_open = report.access != Access::Proven;
+                    if is_open {
+                        report.access = Access::HeldUp(text.clone());
+                    }
+                    is_open
+                });
                 self.trouble = Some(text);
             }
         }
     }
 
     fn tell_of_watch(&mut self, error: &watcher::Error) {
-        let trouble = Trouble::of(error);
+        let trouble = Trouble::of(error, &LabelSelector::default());
         if self.watch_trouble.is_news(&trouble, Instant::now()) {
             warn!(
                 "cannot watch lease {}: {}. Until this works, taking over may need twice the lease duration. Check \
@@ -261,6 +289,12 @@ impl Elector {
                 self.handle.lease(),
                 trouble.cause()
             );
+        }
+    }
+
+    fn watch_works(&mut self) {
+        if self.watch_trouble.end() {
+            info!("can watch lease {} now", self.handle.lease());
         }
     }
 
@@ -278,7 +312,7 @@ impl Elector {
             lease = fresh;
             released = self.handle.release(&lease).await;
         }
-        self.role.send_replace(Role::Standby);
+        self.stop_leading();
         match released {
             Ok(_) => info!(lease = self.handle.lease(), "released the lease"),
             Err(error) => warn!(
@@ -293,7 +327,7 @@ fn record(lease: Option<&Lease>) -> Option<Record> {
     lease.map(|lease| lease.spec.as_ref().map(Record::from).unwrap_or_default())
 }
 
-/// How long after its last renewal a leader may go on, in words for the log.
+/// How leadership was lost, in words for the log.
 #[must_use]
 pub fn explain(loss: &Loss, give_up_after: Duration) -> String {
     match loss {

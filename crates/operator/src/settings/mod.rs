@@ -1,13 +1,15 @@
 //! The flags of `run` turned into what the parts of the process work with.
 
 mod listen;
+mod names;
 mod scope;
 mod selector;
 
 use std::time::Duration;
 
 pub use self::listen::ListenAddress;
-pub use self::scope::{ClusterDomain, Scope, ScopeError, parse_namespace, parse_object_name};
+pub use self::names::{ClusterDomain, parse_object_name};
+pub use self::scope::{Scope, ScopeError, parse_namespace};
 pub use self::selector::{LabelSelector, SelectorError};
 use crate::cli::RunArguments;
 
@@ -80,15 +82,25 @@ impl Settings {
 
 /// The value parser of `--lease-duration`: a Lease counts whole seconds, and shorter ones leave no time to renew.
 pub fn parse_lease_duration(text: &str) -> Result<Duration, String> {
-    let duration = parse_timeout(text)?;
+    let duration = parse_duration(text)?;
     if duration.subsec_nanos() != 0 || !(2..=3600).contains(&duration.as_secs()) {
         return Err(format!("{text:?} is out of range: use whole seconds, from 2s to 1h"));
     }
     Ok(duration)
 }
 
-/// The value parser of other time spans.
-pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+/// The value parser of `--shutdown-timeout`: with no time at all, every stop would be a failure.
+pub fn parse_shutdown_timeout(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() {
+        return Err(format!(
+            "{text:?} leaves no time to stop: use more than zero, as in 10s"
+        ));
+    }
+    Ok(duration)
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
     text.parse::<firebolt_api::Duration>()
         .map(|duration| duration.get())
         .map_err(|error| error.to_string())

@@ -1,7 +1,9 @@
-//! Which objects the operator looks at: namespaces and a label selector.
+//! Which namespaces the operator looks at.
 
 use std::fmt;
 use std::str::FromStr;
+
+use super::names::is_dns_label;
 
 /// The namespaces that are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,40 +76,6 @@ impl FromStr for Scope {
     }
 }
 
-/// A DNS name under which Services of the cluster are found, without a trailing dot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterDomain(String);
-
-impl fmt::Display for ClusterDomain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl FromStr for ClusterDomain {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let domain = text.strip_suffix('.').unwrap_or(text);
-        if domain.len() <= 253 && domain.split('.').all(is_dns_label) {
-            return Ok(Self(domain.to_owned()));
-        }
-        Err(format!(
-            "{text:?} is not a DNS name: use lower-case labels separated by dots, as in cluster.local"
-        ))
-    }
-}
-
-/// The value parser of names that the API server stores as a DNS subdomain, such as that of a Lease.
-pub fn parse_object_name(text: &str) -> Result<String, String> {
-    if text.len() <= 253 && text.split('.').all(is_dns_label) {
-        return Ok(text.to_owned());
-    }
-    Err(format!(
-        "{text:?} is not an object name: use lower-case letters, digits, '-' and '.', as in firebolt-operator"
-    ))
-}
-
 /// The value parser of one namespace.
 pub fn parse_namespace(text: &str) -> Result<String, ScopeError> {
     if is_dns_label(text) {
@@ -115,14 +83,6 @@ pub fn parse_namespace(text: &str) -> Result<String, ScopeError> {
     } else {
         Err(ScopeError::BadName(text.to_owned()))
     }
-}
-
-pub(super) fn is_dns_label(text: &str) -> bool {
-    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    (1..=63).contains(&text.len())
-        && text.chars().all(|c| is_alphanumeric(c) || c == '-')
-        && text.starts_with(is_alphanumeric)
-        && text.ends_with(is_alphanumeric)
 }
 
 #[cfg(test)]
@@ -155,29 +115,6 @@ mod tests {
     fn a_namespace_has_at_most_63_characters() {
         assert!("a".repeat(63).parse::<Scope>().is_ok());
         assert!("a".repeat(64).parse::<Scope>().is_err());
-    }
-
-    #[rstest]
-    #[case("cluster.local", "cluster.local")]
-    #[case("cluster.local.", "cluster.local")]
-    #[case("k8s", "k8s")]
-    fn domains_are_read(#[case] text: &str, #[case] expected: &str) {
-        assert_eq!(
-            text.parse::<ClusterDomain>().map(|domain| domain.to_string()),
-            Ok(expected.to_owned())
-        );
-    }
-
-    #[rstest]
-    #[case("")]
-    #[case(".")]
-    #[case("cluster..local")]
-    #[case(".cluster.local")]
-    #[case("cluster_local")]
-    #[case("Cluster.local")]
-    fn other_domains_are_refused(#[case] text: &str) {
-        let error = text.parse::<ClusterDomain>().unwrap_err();
-        assert!(error.contains("is not a DNS name"), "{error}");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::names::is_dns_subdomain;
+
 /// A well-formed label selector, as it goes to the API server. The empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector(String);
@@ -32,16 +34,26 @@ pub enum SelectorError {
 }
 
 impl LabelSelector {
+    /// Whether it leaves nothing out.
+    #[must_use]
+    pub fn selects_everything(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The text for the API server; none if everything is selected.
     #[must_use]
     pub fn to_parameter(&self) -> Option<String> {
-        (!self.0.is_empty()).then(|| self.0.clone())
+        (!self.selects_everything()).then(|| self.0.clone())
     }
 }
 
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "everything" } else { &self.0 })
+        f.write_str(if self.selects_everything() {
+            "everything"
+        } else {
+            &self.0
+        })
     }
 }
 
@@ -100,9 +112,7 @@ fn check_key(key: &str) -> Result<(), SelectorError> {
     let (prefix, name) = key
         .split_once('/')
         .map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let prefix_is_fine =
-        prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(super::scope::is_dns_label));
-    if prefix_is_fine && is_qualified(name) {
+    if prefix.is_none_or(is_dns_subdomain) && is_qualified(name) {
         Ok(())
     } else {
         Err(SelectorError::Key(key.to_owned()))

@@ -5,13 +5,10 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kube::Resource;
-use kube::core::DeserializeGuard;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::Store;
 
+use super::guard::Guarded;
 use super::malformed::MalformedObjects;
-
-/// An object as the watch delivered it: readable or not.
-pub type Guarded<K> = DeserializeGuard<K>;
 
 /// How far the first list of a stream is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,26 +65,6 @@ pub trait CacheStatus {
     fn malformed(&self) -> usize;
     /// What is still missing before the cache can be used: one line per stream.
     fn missing(&self) -> Vec<String>;
-}
-
-impl<K> Cache<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + 'static,
-{
-    /// The object, if it is there and in scope.
-    #[must_use]
-    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Guarded<K>>> {
-        let key = ObjectRef::new(name).within(namespace);
-        self.streams
-            .iter()
-            .filter(|stream| stream.namespace.as_deref().is_none_or(|own| own == namespace))
-            .find_map(|stream| stream.store.get(&key))
-    }
-
-    /// The stores behind the cache: one per watched namespace, or a single one for the whole cluster.
-    pub fn stores(&self) -> impl Iterator<Item = Store<Guarded<K>>> {
-        self.streams.iter().map(|stream| stream.store.clone())
-    }
 }
 
 impl<K> CacheStatus for Cache<K>

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
+
+use super::guard::Guarded;
 
 /// Namespace and name, as in messages.
 type Key = String;
@@ -14,7 +15,7 @@ type Key = String;
 pub struct MalformedObjects {
     /// What is wrong with each.
     known: BTreeMap<Key, String>,
-    /// Those that a list under way has shown so far; the others are gone when it ends.
+    /// Those that a list under way has shown so far; others that are known are gone when it ends.
     listed: BTreeSet<Key>,
 }
 
@@ -49,14 +50,16 @@ impl MalformedObjects {
     }
 
     /// Takes in an event of the stream.
-    pub fn observe<K: Resource>(&mut self, event: &Event<DeserializeGuard<K>>) -> Option<News> {
+    pub fn observe<K: Resource>(&mut self, event: &Event<Guarded<K>>) -> Option<News> {
         match event {
             Event::Init => {
                 self.listed.clear();
                 None
             }
             Event::InitApply(object) => {
-                self.listed.insert(key(object));
+                if object.0.is_err() {
+                    self.listed.insert(key(object));
+                }
                 self.applied(object)
             }
             Event::InitDone => {
@@ -72,23 +75,20 @@ impl MalformedObjects {
         }
     }
 
-    fn applied<K: Resource>(&mut self, object: &DeserializeGuard<K>) -> Option<News> {
+    fn applied<K: Resource>(&mut self, object: &Guarded<K>) -> Option<News> {
         let name = key(object);
         match &object.0 {
             Ok(_) => self.known.remove(&name).map(|_| News::Fixed { object: name }),
-            Err(invalid) => {
-                let before = self.known.insert(name.clone(), invalid.error.clone());
-                let is_news = before.as_ref() != Some(&invalid.error);
-                is_news.then(|| News::Malformed {
-                    object: name,
-                    error: invalid.error.clone(),
-                })
+            Err(unreadable) => {
+                let error = unreadable.error.clone();
+                let before = self.known.insert(name.clone(), error.clone());
+                (before.as_ref() != Some(&error)).then_some(News::Malformed { object: name, error })
             }
         }
     }
 }
 
-fn key<K: Resource>(object: &DeserializeGuard<K>) -> Key {
+fn key<K: Resource>(object: &Guarded<K>) -> Key {
     match object.namespace() {
         Some(namespace) => format!("{namespace}/{}", object.name_any()),
         None => object.name_any(),
@@ -102,15 +102,15 @@ mod tests {
 
     use super::*;
 
-    fn object(name: &str, data: &serde_json::Value) -> DeserializeGuard<ConfigMap> {
+    fn object(name: &str, data: &serde_json::Value) -> Guarded<ConfigMap> {
         serde_json::from_value(json!({"metadata": {"namespace": "a", "name": name}, "data": data})).unwrap()
     }
 
-    fn good(name: &str) -> DeserializeGuard<ConfigMap> {
+    fn good(name: &str) -> Guarded<ConfigMap> {
         object(name, &json!({"k": "v"}))
     }
 
-    fn bad(name: &str) -> DeserializeGuard<ConfigMap> {
+    fn bad(name: &str) -> Guarded<ConfigMap> {
         object(name, &json!("many"))
     }
 
@@ -165,5 +165,13 @@ mod tests {
         );
         malformed.observe::<ConfigMap>(&Event::InitDone);
         assert_eq!(malformed.len(), 1);
+    }
+
+    #[test]
+    fn a_list_of_healthy_objects_takes_no_room() {
+        let mut malformed = MalformedObjects::default();
+        malformed.observe::<ConfigMap>(&Event::Init);
+        malformed.observe(&Event::InitApply(good("x")));
+        assert!(malformed.listed.is_empty());
     }
 }

@@ -4,6 +4,7 @@
 //! is retried for ever with growing pauses.
 
 mod cache;
+mod guard;
 mod malformed;
 mod trouble;
 
@@ -25,13 +26,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-pub use self::cache::{Cache, CacheStatus, Guarded, Sync};
+pub use self::cache::{Cache, CacheStatus, Sync};
 use self::cache::{Stream, StreamState, subject, with};
+pub use self::guard::{Guarded, Unreadable};
 pub use self::malformed::{MalformedObjects, News};
 pub use self::trouble::{Incidents, Trouble};
 use crate::backoff::RetryBackoff;
 use crate::metrics::Metrics;
-use crate::settings::Settings;
+use crate::settings::{LabelSelector, Settings};
 
 /// The longest pause between two attempts. After the definitions are installed, readiness follows within this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -92,7 +94,8 @@ where
             subject: subject(&K::kind(&()), namespace),
             writer,
             state: Arc::clone(&state),
-            incidents: Incidents::default(),
+            selector: settings.selector.clone(),
+            incidents: Incidents::with_pauses_up_to(LONGEST_PAUSE),
             failures: failures.clone(),
         };
         let events = watcher(api, config.clone())
@@ -124,6 +127,7 @@ where
     subject: String,
     writer: Writer<Guarded<K>>,
     state: Arc<Mutex<StreamState>>,
+    selector: LabelSelector,
     incidents: Incidents,
     failures: Counter,
 }
@@ -166,7 +170,7 @@ where
 
     fn fail(&mut self, error: &watcher::Error) {
         self.failures.inc();
-        let trouble = Trouble::of(error);
+        let trouble = Trouble::of(error, &self.selector);
         let reason = trouble.explain();
         if self.incidents.is_news(&trouble, Instant::now()) {
             warn!("cannot watch {}: {reason}", self.subject);

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use localkube::Cluster;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tokio::sync::RwLock;
 
 /// The namespace of the shipped service account, and of the leases it may use.
 pub const OPERATOR_NAMESPACE: &str = "firebolt-system";
@@ -22,6 +23,10 @@ pub const SOON: Duration = Duration::from_secs(30);
 const RBAC: &str = include_str!("../../../../deploy/rbac.yaml");
 /// A question to a running process is asked again after this long.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Keeps apart what must not overlap on a small machine: a test that starts a control plane of its own holds this for
+/// writing, one that depends on the timing of a lease holds it for reading.
+pub static CONTROL_PLANES: RwLock<()> = RwLock::const_new(());
 
 /// A name that no other test uses.
 pub fn unique(prefix: &str) -> String {
@@ -107,8 +112,8 @@ pub struct Operator {
 
 impl Operator {
     /// Starts one with the given flags and waits for its first log line.
-    pub fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
-        let mut operator = Self::spawn(kubeconfig, flags);
+    pub fn start(cluster: &Cluster, kubeconfig: &Path, flags: &[&str]) -> Self {
+        let mut operator = Self::spawn(cluster, kubeconfig, flags);
         let first = operator.wait_for_log("\"starting\"");
         let field = |name: &str| first[name].as_str().unwrap().to_owned();
         (operator.health, operator.metrics, operator.identity) = (field("health"), field("metrics"), field("identity"));
@@ -116,7 +121,7 @@ impl Operator {
     }
 
     /// Starts one that may not get as far as its first log line.
-    pub fn spawn(kubeconfig: &Path, flags: &[&str]) -> Self {
+    pub fn spawn(cluster: &Cluster, kubeconfig: &Path, flags: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firebolt-operator"))
             .args([
                 "run",
@@ -131,6 +136,8 @@ impl Operator {
                 "--metrics-bind-address=127.0.0.1:0",
             ])
             .args(flags)
+            // Whoever clears the cluster away ends the operator too, should this test be killed.
+            .env(localkube::DIR_VARIABLE, cluster.dir())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

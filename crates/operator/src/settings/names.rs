@@ -1,0 +1,89 @@
+//! Names as DNS and the API server know them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A DNS name under which Services of the cluster are found, without a trailing dot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterDomain(String);
+
+impl fmt::Display for ClusterDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for ClusterDomain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let domain = text.strip_suffix('.').unwrap_or(text);
+        if is_dns_subdomain(domain) {
+            return Ok(Self(domain.to_owned()));
+        }
+        Err(format!(
+            "{text:?} is not a DNS name: use lower-case labels separated by dots, as in cluster.local"
+        ))
+    }
+}
+
+/// The value parser of names that the API server stores as a DNS subdomain, such as that of a Lease.
+pub fn parse_object_name(text: &str) -> Result<String, String> {
+    if is_dns_subdomain(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not an object name: use lower-case letters, digits, '-' and '.', as in firebolt-operator"
+    ))
+}
+
+/// Labels separated by dots, as in domains and in most object names.
+pub(super) fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
+/// One part of a domain, which is also what a namespace can be called.
+pub(super) fn is_dns_label(text: &str) -> bool {
+    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=63).contains(&text.len())
+        && text.chars().all(|c| is_alphanumeric(c) || c == '-')
+        && text.starts_with(is_alphanumeric)
+        && text.ends_with(is_alphanumeric)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("cluster.local", "cluster.local")]
+    #[case("cluster.local.", "cluster.local")]
+    #[case("k8s", "k8s")]
+    fn domains_are_read(#[case] text: &str, #[case] expected: &str) {
+        assert_eq!(
+            text.parse::<ClusterDomain>().map(|domain| domain.to_string()),
+            Ok(expected.to_owned())
+        );
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case(".")]
+    #[case("cluster..local")]
+    #[case(".cluster.local")]
+    #[case("cluster_local")]
+    #[case("Cluster.local")]
+    fn other_domains_are_refused(#[case] text: &str) {
+        let error = text.parse::<ClusterDomain>().unwrap_err();
+        assert!(error.contains("is not a DNS name"), "{error}");
+    }
+
+    #[test]
+    fn object_names_are_dns_names() {
+        assert_eq!(parse_object_name("my.lease-1"), Ok("my.lease-1".to_owned()));
+        assert!(parse_object_name("My_Lease").is_err());
+        assert!(parse_object_name(&"a.".repeat(127)).is_err());
+    }
+}
