@@ -33,13 +33,20 @@ spec:
   autoStop: { enabled: true, activeReplicas: 1, idleReplicas: 2, idleTimeout: half an hour }
 ";
 
-pub(crate) fn run(root: &Path) -> Outcome {
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The folder of the demo, which `cargo xtask kube down --dir DIR` removes [default: .local/demo in the repository]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(root: &Path, arguments: Arguments) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let dir = root.join(".local/demo");
+    let dir = arguments.dir.unwrap_or_else(|| root.join(".local/demo"));
     runtime.block_on(show(root, &dir)).inspect_err(|_| {
         if dir.exists() {
             eprintln!(
-                "What was started is left in {} for you to look at; `make demo-down` removes it.",
+                "What was started is left in {0} for you to look at; `cargo xtask kube down --dir {0}` removes it.",
                 dir.display()
             );
         }

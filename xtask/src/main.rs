@@ -39,7 +39,7 @@ enum Task {
     #[command(subcommand)]
     Test(test::Tier),
     /// Run the operator on a local Kubernetes and show what it says
-    Demo,
+    Demo(demo::Arguments),
     /// Renew the files that follow from the code: CRDs, API reference
     Generate(generate::Args),
     /// Check the walls between crates
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Task::Tools(arguments) => tools::run(&arguments),
         Task::Kube(command) => kube::run(command),
         Task::Test(tier) => test::run(tier),
-        Task::Demo => demo::run(&root()),
+        Task::Demo(arguments) => demo::run(&root(), arguments),
         Task::Generate(arguments) => generate::run(&root(), &arguments),
         Task::LintDeps => lint::run(&root()),
         Task::Deny(arguments) => deny::run(&root(), &arguments),

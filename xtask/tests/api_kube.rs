@@ -163,3 +163,35 @@ fn a_folder_of_something_else_is_left_alone() {
     }
     assert!(file.exists());
 }
+
+#[test]
+fn the_demo_shows_the_operator_at_work_and_leaves_no_trace() {
+    let place = Place::new();
+    let demo = |place: &Place| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command
+            .args(["demo", "--dir"])
+            .arg(place.dir())
+            .output()
+            .expect("run the demo")
+    };
+    // Twice: the second finds the first and goes on from there.
+    for _ in 0..2 {
+        let shown = demo(&place);
+        assert!(shown.status.success(), "{}", text(&shown));
+        for expected in [
+            "operator   ready in",
+            "fireboltengine.compute.firebolt.io/analytics",
+            "raise activeReplicas",
+        ] {
+            assert!(text(&shown).contains(expected), "{expected} is not in {}", text(&shown));
+        }
+    }
+    let names: Vec<String> = processes_of(&place.dir())
+        .into_iter()
+        .map(|process| process.component)
+        .collect();
+    assert!(names.contains(&"firebolt-operator".to_owned()), "{names:?}");
+    assert!(place.run("down").status.success());
+    assert_gone(&place.dir());
+}
