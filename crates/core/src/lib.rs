@@ -10,5 +10,6 @@
 
 pub mod activity;
 mod canonical;
+pub mod plan;
 pub mod render;
 pub mod resolve;

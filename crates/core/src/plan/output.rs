@@ -1,0 +1,164 @@
+//! What a decision consists of. Everything here is data; `apply` in the operator carries it out.
+
+use std::time::Duration;
+
+use firebolt_api::{EnginePhase, FireboltEngineStatus};
+
+use super::input::Input;
+
+/// What one pass does.
+///
+/// The caller performs the writes in order and stops at the first failure; every prefix is a safe place to die. Then it
+/// writes the status, guarded by the resourceVersion that the engine was read with (or the one that a write of this
+/// plan to the engine itself returned), and publishes the events.
+///
+/// # Fencing
+///
+/// The engine may come from a cache. Before the first write the caller confirms with a live read that the engine still
+/// has the resourceVersion that the decision was made from: a decision from an old phase must not move the routing
+/// Service or delete anything.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What to write, in this order.
+    pub writes: Vec<Write>,
+    /// The next status; none if nothing but a timestamp would change.
+    pub status: Option<FireboltEngineStatus>,
+    /// What to tell people.
+    pub events: Vec<Event>,
+    /// When to look again, even if nothing is seen to change.
+    pub look_again: Option<Duration>,
+}
+
+impl Plan {
+    /// Whether the decision is too grave for a watch cache that may lag behind. Then the caller reads everything live
+    /// and decides again; the second decision stands.
+    ///
+    /// Grave are: what the phases do that trust a single look (switching moves on when it sees the Service, cleaning
+    /// deletes); moving the routing Service; deleting anything; calling a generation drained; and starting one, which an
+    /// object that a cache has not seen yet must not set off.
+    #[must_use]
+    pub fn needs_live_reads(&self, input: &Input) -> bool {
+        let before = input.engine.status.as_ref();
+        let trusting = match before.and_then(|status| status.phase) {
+            Some(EnginePhase::Switching | EnginePhase::Cleaning) | None => true,
+            Some(EnginePhase::Stable | EnginePhase::Stopped | EnginePhase::Creating | EnginePhase::Draining) => false,
+        };
+        let grave = self.writes.iter().any(|write| match write {
+            Write::ApplyRoutingService { .. } | Write::Delete(_) | Write::RemoveFinalizer => true,
+            Write::AddFinalizer
+            | Write::ApplyConfigMap { .. }
+            | Write::ApplyHeadlessService { .. }
+            | Write::CreateStatefulSet { .. }
+            | Write::SetReplicas { .. } => false,
+        });
+        let current = |status: &FireboltEngineStatus| status.current_generation;
+        let starts = self.status.as_ref().map(current) > before.map(current) && self.status.is_some();
+        let drained = self.status.as_ref().and_then(|status| status.phase) == Some(EnginePhase::Cleaning);
+        trusting || grave || starts || drained
+    }
+}
+
+/// One write to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Write {
+    /// Puts our finalizer on the engine.
+    AddFinalizer,
+    /// Takes our finalizer off the engine, which lets it go.
+    RemoveFinalizer,
+    /// Server-side apply of the ConfigMap of a generation.
+    ApplyConfigMap {
+        /// Which generation.
+        generation: i64,
+    },
+    /// Server-side apply of the headless Service of a generation.
+    ApplyHeadlessService {
+        /// Which generation.
+        generation: i64,
+    },
+    /// Creation of the StatefulSet of a generation. The API server must refuse it if one exists: a generation is
+    /// immutable, and a stale cache must not put a new template under pods that run an old one.
+    CreateStatefulSet {
+        /// Which generation.
+        generation: i64,
+    },
+    /// Server-side apply of the routing Service.
+    ApplyRoutingService {
+        /// The generation to select.
+        generation: i64,
+    },
+    /// Deletion of an object that this engine owns, with its UID as precondition. A StatefulSet goes with foreground
+    /// propagation: its pods first. An object that is already gone is a success.
+    Delete(Object),
+    /// A patch of `spec.replicas`, refused if the value or the resourceVersion is no longer what was read: an edit of
+    /// the user in between wins.
+    SetReplicas {
+        /// The value that was read.
+        from: i32,
+        /// The value to set.
+        to: i32,
+        /// The version that was read.
+        resource_version: String,
+    },
+}
+
+/// An object to delete.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Object {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub uid: String,
+}
+
+/// The kinds of objects that an engine owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The StatefulSet of a generation.
+    StatefulSet,
+    /// The headless Service of a generation or the routing Service.
+    Service,
+    /// The ConfigMap of a generation.
+    ConfigMap,
+}
+
+/// An Event of the engine.
+///
+/// A warning is planned anew in every pass while its cause lasts; the recorder drops what it has already told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Whether a person has to act.
+    pub severity: Severity,
+    /// One word for programs.
+    pub reason: String,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// Whether a person has to act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// Things go as they should.
+    Normal,
+    /// A person should look.
+    Warning,
+}
+
+impl Event {
+    pub(super) fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Normal,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+}

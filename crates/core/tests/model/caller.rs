@@ -1,0 +1,315 @@
+//! The caller of `plan`, as the contract of its input and output wants it: observes, decides, confirms, writes.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use firebolt_api::key::{Annotation, Finalizer};
+use firebolt_api::{AutoStop, FireboltEngine, FireboltEngineStatus, ScheduleWindow};
+use firebolt_core::plan::{
+    Activity, ActivitySample, Child, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input,
+    Meta, Observed, Plan, Pods, Routing, StatefulSet, plan,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::known_bad::Bad;
+use crate::world::{Auto, Count, Gen, IDLE_TIMEOUT, Lagging, OLD, Part, STEP, Spec, Status, World};
+
+pub const NAME: &str = "a";
+static NOW: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T12:00:00Z".parse().expect("a time"));
+
+fn minutes_ago(minutes: u8) -> Timestamp {
+    *NOW - SignedDuration::from_mins(i64::from(minutes))
+}
+
+fn steps_ago(steps: u8) -> Timestamp {
+    minutes_ago(steps * STEP)
+}
+
+fn age(time: &Time) -> u8 {
+    u8::try_from(NOW.duration_since(time.0).as_mins()).map_or(OLD, |age| (age / STEP).min(OLD))
+}
+
+/// What the caller decided from, and what it decided.
+pub struct Decision {
+    pub plan: Plan,
+    /// The engine as it was read.
+    pub engine: (Spec, Option<Status>),
+}
+
+/// One decision, from the engine as it is or as it was before the caller slept. `status` replaces the bare counters of the world with a full status, where one is at hand.
+pub fn decide(
+    world: &mut World,
+    slept: Option<(Spec, Option<Status>)>,
+    status: Option<&FireboltEngineStatus>,
+    bad: Option<Bad>,
+) -> Decision {
+    remember_route(world, false);
+    let read = slept.unwrap_or((world.spec, world.status));
+    let engine = engine(world, read, status);
+    let desired = desired(world, read.0);
+    let cached = attempt(world, &engine, &desired, read.0, false, bad);
+    let plan = match cached {
+        (_, true) if bad != Some(Bad::TrustCaches) => {
+            remember_route(world, true);
+            attempt(world, &engine, &desired, read.0, true, bad).0
+        }
+        (plan, _) => plan,
+    };
+    Decision { plan, engine: read }
+}
+
+fn attempt(
+    world: &World,
+    engine: &FireboltEngine,
+    desired: &Result<Desired, Gate>,
+    spec: Spec,
+    live: bool,
+    bad: Option<Bad>,
+) -> (Plan, bool) {
+    let mut observed = observed(world, spec, live);
+    let mut engine = engine.clone();
+    if let Some(bad) = bad {
+        bad.distort_input(&mut engine, &mut observed, *NOW);
+    }
+    let input = Input {
+        engine: &engine,
+        desired,
+        drain: DrainSettings {
+            waits: spec.waits,
+            interval: Duration::from_secs(5),
+        },
+        progress_deadline: Duration::from_mins(15),
+        observed: &observed,
+        now: *NOW,
+    };
+    let mut plan = plan(&input);
+    let live_needed = plan.needs_live_reads(&input);
+    if let Some(bad) = bad {
+        bad.distort_plan(&input, &mut plan);
+    }
+    (plan, live_needed)
+}
+
+/// The caller's own memory: since when the draining generation has been outside the routing Service.
+fn remember_route(world: &mut World, live: bool) {
+    let draining = world.status.and_then(|status| status.draining);
+    let route = match &world.lag {
+        Some(lag) if lag.kind == Lagging::Route && !live => lag.route,
+        Some(_) | None => world.route,
+    };
+    let unrouted = draining.is_some() && route.is_some_and(|route| Some(route.target) != draining);
+    if !unrouted {
+        world.count = None;
+    }
+    world.unrouted = unrouted;
+}
+
+fn engine(
+    world: &World,
+    (spec, counters): (Spec, Option<Status>),
+    full: Option<&FireboltEngineStatus>,
+) -> FireboltEngine {
+    let mut engine = FireboltEngine::default();
+    engine.metadata.name = Some(NAME.to_owned());
+    engine.metadata.generation = Some(1);
+    engine.metadata.resource_version = Some(String::new());
+    engine.metadata.finalizers = Some(vec![Finalizer::Engine.key().to_owned()]);
+    engine.spec.replicas = i32::from(spec.replicas);
+    engine.status = full
+        .cloned()
+        .or_else(|| counters.map(|counters| bare_status(world, counters)));
+    if let Some(age) = world.auto.and_then(|auto| auto.wake) {
+        let stamp = steps_ago(age).to_string();
+        engine.metadata.annotations = Some([(Annotation::WakeRequested.key().to_owned(), stamp)].into());
+    }
+    engine
+}
+
+fn bare_status(world: &World, counters: Status) -> FireboltEngineStatus {
+    let auto = world.auto;
+    FireboltEngineStatus {
+        observed_generation: None,
+        current_generation: counters.current.into(),
+        active_generation: counters.active.map_or(-1, i64::from),
+        draining_generation: counters.draining.map(i64::from),
+        phase: Some(counters.phase),
+        replicas: None,
+        selector: None,
+        last_reconciled: None,
+        last_activity_time: auto.and_then(|auto| auto.last_activity).map(|age| Time(steps_ago(age))),
+        last_scaled_at: None,
+        auto_stop_reason: auto.and_then(|auto| auto.reason).map(|reason| reason.0),
+        conditions: Vec::new(),
+    }
+}
+
+/// Takes a written status back into the world.
+pub fn persist(world: &mut World, status: &FireboltEngineStatus) {
+    let number = |number: i64| i8::try_from(number).expect("a small number");
+    let active_before = world.status.and_then(|status| status.active);
+    world.status = Some(Status {
+        phase: status.phase.expect("a phase"),
+        current: number(status.current_generation),
+        active: Some(status.active_generation).filter(|&active| active >= 0).map(number),
+        draining: status.draining_generation.map(number),
+    });
+    let active_now = world.status.and_then(|status| status.active);
+    if let Some(auto) = &mut world.auto {
+        if active_before != active_now {
+            // The pool counts the queries of one generation; with another one it starts anew.
+            auto.sample = None;
+            auto.quiet_since = None;
+            auto.unused = 0;
+        }
+        auto.last_activity = status.last_activity_time.as_ref().map(age);
+        auto.reason = status.auto_stop_reason.map(crate::world::Reason);
+    }
+}
+
+fn desired(world: &World, spec: Spec) -> Result<Desired, Gate> {
+    if spec.gated {
+        return Err(Gate {
+            cause: GateCause::InstanceNotReady,
+            message: "The instance is not ready.".to_owned(),
+        });
+    }
+    Ok(Desired {
+        fingerprint: World::fingerprint(spec),
+        auto_stop: world.auto.map(policy),
+    })
+}
+
+fn policy(auto: Auto) -> AutoStop {
+    let until = |end: String| ScheduleWindow {
+        start: "00:00".to_owned(),
+        end,
+        days: Vec::new(),
+    };
+    let schedule = match (auto.window_open, auto.window_closed) {
+        (true, _) => Some(until("24:00".to_owned())),
+        (false, Some(0)) => Some(until("12:00".to_owned())),
+        (false, Some(age)) => Some(until(format!("11:{}", 60 - age * STEP))),
+        (false, None) => None,
+    };
+    AutoStop {
+        enabled: true,
+        active_replicas: i32::from(crate::world::ACTIVE_REPLICAS),
+        idle_replicas: 0,
+        idle_timeout: firebolt_api::Duration::from_secs(u64::from(IDLE_TIMEOUT) * u64::from(STEP) * 60),
+        poll_interval: firebolt_api::Duration::from_secs(u64::from(STEP) * 60),
+        schedule: schedule.into_iter().collect(),
+    }
+}
+
+/// What the caches show, or what is there.
+fn observed(world: &World, spec: Spec, live: bool) -> Observed {
+    let lag = world.lag.as_ref().filter(|_| !live);
+    let shows = |kind| lag.filter(|lag| lag.kind == kind);
+    let route = shows(Lagging::Route).map_or(world.route, |lag| lag.route);
+    Observed {
+        generations: generations(world, spec, live),
+        routing: route.map(|route| Routing {
+            meta: meta("r".to_owned(), true, false),
+            target: Some(route.target.into()),
+            intact: route.intact,
+        }),
+        drain: world.count.map(|count| DrainSample {
+            generation: count.generation.into(),
+            began: minutes_ago(if count.counts { 1 } else { 3 }),
+            outcome: match count.found {
+                Count::Busy => Drain::Busy(1),
+                Count::None => Drain::Drained,
+                Count::Failed => Drain::Failed {
+                    pod: "p".to_owned(),
+                    cause: "refused".to_owned(),
+                },
+            },
+        }),
+        unrouted_since: world.unrouted.then(|| minutes_ago(2)),
+        activity: activity(world),
+        warning: None,
+        pod_causes: Vec::new(),
+    }
+}
+
+fn activity(world: &World) -> Option<ActivitySample> {
+    let auto = world.auto?;
+    let (taken, found) = auto.sample?;
+    Some(ActivitySample {
+        generation: world.status?.active?.into(),
+        taken: steps_ago(taken),
+        outcome: match found {
+            Count::Busy => Activity::Busy(1),
+            Count::None => Activity::Quiet {
+                since: steps_ago(auto.quiet_since.unwrap_or(taken)),
+            },
+            Count::Failed => Activity::Failed {
+                cause: "refused".to_owned(),
+            },
+        },
+    })
+}
+
+fn generations(world: &World, spec: Spec, live: bool) -> BTreeMap<i64, Generation> {
+    let lag = world.lag.as_ref().filter(|_| !live);
+    let numbers = world.gens.keys().chain(lag.into_iter().flat_map(|lag| lag.gens.keys()));
+    let mut seen = BTreeMap::new();
+    for &number in numbers {
+        let truth = world.gens.get(&number).copied().unwrap_or_default();
+        let shown = lag.map(|lag| (lag.kind, lag.gens.get(&number).copied().unwrap_or_default()));
+        seen.insert(i64::from(number), generation(number, spec, overlaid(truth, shown)));
+    }
+    seen
+}
+
+/// The truth, except for the kind that lags.
+fn overlaid(truth: Gen, shown: Option<(Lagging, Gen)>) -> Gen {
+    let Some((kind, shown)) = shown else { return truth };
+    let mut seen = truth;
+    match kind {
+        Lagging::Sets => seen.set = shown.set,
+        Lagging::Configs => seen.config = shown.config,
+        Lagging::Headless => seen.headless = shown.headless,
+        Lagging::Pods => seen.ready = shown.ready,
+        Lagging::Route | Lagging::Engine => {}
+    }
+    // Pods are counted by the UID of their StatefulSet.
+    let same_set = seen.set.map(|set| set.uid) == truth.set.map(|set| set.uid);
+    let limit = seen.set.map_or(0, |set| set.replicas);
+    seen.ready = if same_set { seen.ready.min(limit) } else { 0 };
+    seen
+}
+
+fn generation(number: i8, spec: Spec, seen: Gen) -> Generation {
+    let child = |what: &str, part: Part| Child {
+        meta: meta(format!("{what}{number}/{}", part.uid), true, false),
+        intact: part.print == spec.print && !part.tampered,
+    };
+    let total = seen.set.map_or(0, |set| if set.terminating { 0 } else { set.replicas });
+    Generation {
+        stateful_set: seen.set.map(|set| StatefulSet {
+            meta: meta(format!("s{number}/{}", set.uid), set.owned, set.terminating),
+            fingerprint: Some(format!("{}/{}", set.print, set.replicas)),
+            tampered: set.tampered,
+            replicas: set.replicas.into(),
+            created: minutes_ago(1),
+        }),
+        config_map: seen.config.map(|part| child("c", part)),
+        headless_service: seen.headless.map(|part| child("h", part)),
+        pods: Pods {
+            total: total.into(),
+            ready: seen.ready.min(total).into(),
+        },
+    }
+}
+
+fn meta(uid: String, owned: bool, terminating: bool) -> Meta {
+    Meta {
+        uid,
+        owned,
+        terminating,
+        foreign_finalizers: Vec::new(),
+    }
+}

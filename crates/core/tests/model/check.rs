@@ -1,0 +1,160 @@
+//! The invariants, by their numbers, where they are about what a pass does or where it ends.
+
+use firebolt_api::EnginePhase;
+
+use crate::world::{BAD, Gen, Route, Status, World};
+
+/// An invariant was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: u8,
+    pub what: String,
+}
+
+pub fn violated<T>(invariant: u8, what: String) -> Result<T, Violation> {
+    Err(Violation { invariant, what })
+}
+
+/// What a write of the status may say, seen against the one before it.
+pub fn status_write(world: &World, before: Option<Status>, after: Status) -> Result<(), Violation> {
+    let Status {
+        phase,
+        current,
+        active,
+        draining,
+    } = after;
+    let terminal = matches!(phase, EnginePhase::Stable | EnginePhase::Stopped);
+    if terminal && (active != Some(current) || draining.is_some()) {
+        return violated(3, format!("ends with {after:?}"));
+    }
+    let retiring = matches!(phase, EnginePhase::Draining | EnginePhase::Cleaning);
+    if draining.is_some_and(|draining| !retiring || draining >= current) {
+        return violated(4, format!("drains in {after:?}"));
+    }
+    let Some(before) = before else {
+        return lost_status(world, after);
+    };
+    if current < before.current {
+        return violated(5, format!("goes back from generation {} to {current}", before.current));
+    }
+    if current > before.current {
+        started(world, before)?;
+    }
+    let served = world.route.is_some_and(|route| Some(route.target) == active);
+    if active != before.active && draining.is_some() && !served {
+        return violated(
+            2,
+            format!(
+                "calls generation {active:?} active while the route is {:?}",
+                world.route
+            ),
+        );
+    }
+    Ok(())
+}
+
+fn lost_status(world: &World, after: Status) -> Result<(), Violation> {
+    let ours = world
+        .gens
+        .iter()
+        .filter(|(_, generation)| generation.set.is_some_and(|set| set.owned));
+    match ours.map(|(&number, _)| number).max() {
+        Some(newest) if newest > after.current => violated(5, format!("forgets generation {newest} in {after:?}")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A new generation is started only from rest or from creating, and only for a cause.
+fn started(world: &World, before: Status) -> Result<(), Violation> {
+    if matches!(
+        before.phase,
+        EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning
+    ) {
+        return violated(5, format!("starts a generation in {before:?}"));
+    }
+    let generation = world.gens.get(&before.current).copied().unwrap_or_default();
+    let unchanged = generation.set.is_some_and(|set| {
+        let same = set.print == world.spec.print && set.replicas == world.spec.replicas;
+        same && set.owned && !set.tampered && !set.terminating
+    });
+    let newer_exists = world.gens.keys().any(|&number| number > before.current);
+    if unchanged && !newer_exists {
+        return violated(
+            7,
+            format!("starts a generation although {} is as desired", before.current),
+        );
+    }
+    Ok(())
+}
+
+/// What holds after a pass that ran to its end. A generation that only the routing Service named is kept for one pass
+/// more, and a pass that recovers the status does nothing else.
+pub fn pass(before: &World, world: &World) -> Result<(), Violation> {
+    let with_pods = |generation: &Gen| {
+        generation
+            .set
+            .is_some_and(|set| set.owned && !set.terminating && set.replicas > 0)
+    };
+    let named = world.named();
+    let kept_by_route = before.route.is_some_and(|route| !named.contains(&route.target));
+    let holding = world.gens.values().filter(|generation| with_pods(generation)).count();
+    let swept = before.status.is_some();
+    if swept && holding > 2 && !kept_by_route {
+        return violated(5, format!("{holding} generations hold pods"));
+    }
+    Ok(())
+}
+
+/// Where everything ends once nobody disturbs any more: one whole generation, and nothing else.
+pub fn rest(world: &World) -> Result<(), Violation> {
+    let Some(status) = world.status else {
+        return violated(10, "comes to rest without a status".to_owned());
+    };
+    let expected = if world.spec.replicas == 0 {
+        EnginePhase::Stopped
+    } else {
+        EnginePhase::Stable
+    };
+    if status.phase != expected || status.active != Some(status.current) || status.draining.is_some() {
+        return violated(10, format!("comes to rest in {status:?}"));
+    }
+    let current = world.gens.get(&status.current).copied().unwrap_or_default();
+    let set_matches = current.set.is_some_and(|set| {
+        set.print == world.spec.print && set.replicas == world.spec.replicas && set.owned && !set.tampered
+    });
+    let part_matches =
+        |part: Option<crate::world::Part>| part.is_some_and(|part| part.print == world.spec.print && !part.tampered);
+    if !set_matches || !part_matches(current.config) || !part_matches(current.headless) {
+        return violated(9, format!("comes to rest with {current:?}"));
+    }
+    let route = Route {
+        target: status.current,
+        intact: true,
+    };
+    if world.route != Some(route) {
+        return violated(9, format!("comes to rest with the route {:?}", world.route));
+    }
+    leftovers(world, status)
+}
+
+fn leftovers(world: &World, status: Status) -> Result<(), Violation> {
+    let ours = |generation: &Gen| generation.set.is_none_or(|set| set.owned);
+    let left = world
+        .gens
+        .iter()
+        .find(|(number, generation)| **number != status.current && ours(generation) && generation.exists());
+    match left {
+        Some((number, generation)) => violated(9, format!("leaves generation {number} behind: {generation:?}")),
+        None => Ok(()),
+    }
+}
+
+/// A good specification is restored and nobody disturbs any more.
+pub fn restore(world: &mut World) {
+    world.spec.gated = false;
+    if world.spec.print == BAD {
+        world.spec.print = crate::world::GOOD;
+    }
+    world.lag = None;
+    world.budget = 0;
+}

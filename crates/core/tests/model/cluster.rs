@@ -1,0 +1,181 @@
+//! The API server of the model: carries out one write, and checks what no write may ever do.
+
+use firebolt_api::EnginePhase;
+use firebolt_core::plan::{Kind, Object, Write};
+
+use crate::check::{Violation, violated};
+use crate::world::{Auto, Gen, IDLE_TIMEOUT, Part, Route, Set, Spec, WAKE_TTL, World};
+
+/// The API server refused a write; the pass ends here.
+pub struct Refused;
+
+/// Carries out one write, rendered from `spec`.
+pub fn perform(world: &mut World, write: &Write, spec: Spec) -> Result<Result<(), Refused>, Violation> {
+    let number = |generation: i64| i8::try_from(generation).expect("a small number");
+    match write {
+        Write::AddFinalizer | Write::RemoveFinalizer => unreachable!("the engine has its finalizer and stays"),
+        Write::ApplyConfigMap { generation } => {
+            let part = part(world.generation(number(*generation)).config, spec);
+            world.generation(number(*generation)).config = Some(part);
+        }
+        Write::ApplyHeadlessService { generation } => {
+            let part = part(world.generation(number(*generation)).headless, spec);
+            world.generation(number(*generation)).headless = Some(part);
+        }
+        Write::CreateStatefulSet { generation } => return Ok(create(world, number(*generation), spec)),
+        Write::ApplyRoutingService { generation } => route(world, number(*generation))?,
+        Write::Delete(object) => return delete(world, object),
+        Write::SetReplicas { from, to, .. } => return scale(world, *from, *to),
+    }
+    Ok(Ok(()))
+}
+
+fn part(existing: Option<Part>, spec: Spec) -> Part {
+    Part {
+        print: spec.print,
+        tampered: false,
+        uid: existing.map_or(0, |part| part.uid),
+    }
+}
+
+fn create(world: &mut World, number: i8, spec: Spec) -> Result<(), Refused> {
+    // An identity that no cache still shows for another object.
+    let shown = world
+        .lag
+        .as_ref()
+        .and_then(|lag| lag.gens.get(&number))
+        .and_then(|shown| shown.set);
+    let generation = world.generation(number);
+    if generation.set.is_some() {
+        return Err(Refused);
+    }
+    generation.set = Some(Set {
+        print: spec.print,
+        replicas: spec.replicas,
+        tampered: false,
+        terminating: false,
+        owned: true,
+        uid: shown.map_or(0, |shown| 1 - shown.uid),
+    });
+    generation.ready = 0;
+    Ok(())
+}
+
+fn route(world: &mut World, target: i8) -> Result<(), Violation> {
+    let at = |number: i8| world.gens.get(&number).copied().unwrap_or_default();
+    let unserved = {
+        let generation = at(target);
+        generation.ready == 0 && generation.set.is_none_or(|set| set.terminating || set.replicas > 0)
+    };
+    let better = world
+        .named()
+        .into_iter()
+        .filter(|&other| other != target)
+        .find(|&other| whole(at(other)));
+    let moves = world.route.is_none_or(|route| route.target != target);
+    if let Some(better) = better.filter(|_| unserved && moves) {
+        return violated(
+            1,
+            format!("routes to generation {target} without ready pods while {better} is ready"),
+        );
+    }
+    world.route = Some(Route { target, intact: true });
+    Ok(())
+}
+
+fn whole(generation: Gen) -> bool {
+    let live = generation.set.filter(|set| set.owned && !set.terminating);
+    live.is_some_and(|set| set.replicas > 0 && generation.ready == set.replicas)
+}
+
+fn delete(world: &mut World, object: &Object) -> Result<Result<(), Refused>, Violation> {
+    let number = generation_of(&object.name);
+    let Some(&found) = world.gens.get(&number) else {
+        return Ok(Ok(()));
+    };
+    let uid = |what: &str, uid: u8| format!("{what}{number}/{uid}");
+    match object.kind {
+        Kind::StatefulSet => {
+            let Some(set) = found.set else { return Ok(Ok(())) };
+            if uid("s", set.uid) != object.uid {
+                return Ok(Err(Refused));
+            }
+            deletable(world, number, found, set)?;
+            let generation = world.generation(number);
+            generation.set = (set.replicas > 0).then_some(Set {
+                terminating: true,
+                ..set
+            });
+        }
+        Kind::ConfigMap => {
+            not_named(world, number)?;
+            world.generation(number).config = None;
+        }
+        Kind::Service => {
+            not_named(world, number)?;
+            world.generation(number).headless = None;
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn deletable(world: &World, number: i8, found: Gen, set: Set) -> Result<(), Violation> {
+    if !set.owned {
+        return violated(14, format!("deletes StatefulSet {number} of somebody else"));
+    }
+    not_named(world, number)?;
+    if found.busy && !found.excused && world.spec.waits && !set.terminating {
+        return violated(6, format!("deletes generation {number} with queries in flight"));
+    }
+    Ok(())
+}
+
+fn not_named(world: &World, number: i8) -> Result<(), Violation> {
+    let cleaned =
+        |status: crate::world::Status| status.phase == EnginePhase::Cleaning && status.draining == Some(number);
+    if world.named().contains(&number) && !world.status.is_some_and(cleaned) {
+        return violated(2, format!("deletes generation {number}, which the status names"));
+    }
+    if world.route.is_some_and(|route| route.target == number) {
+        return violated(
+            2,
+            format!("deletes generation {number}, which the routing Service selects"),
+        );
+    }
+    Ok(())
+}
+
+fn generation_of(name: &str) -> i8 {
+    let digits = name
+        .trim_start_matches("a-g")
+        .trim_end_matches("-config")
+        .trim_end_matches("-hl");
+    digits.parse().expect("the name of a generation's object")
+}
+
+fn scale(world: &mut World, from: i32, to: i32) -> Result<Result<(), Refused>, Violation> {
+    if i32::from(world.spec.replicas) != from {
+        return Ok(Err(Refused));
+    }
+    let Some(auto) = world.auto else {
+        return violated(12, "changes replicas without an auto-stop policy".to_owned());
+    };
+    if to > from && !may_grow(auto) {
+        return violated(
+            11,
+            format!("grows from {from} to {to} without a fresh wake or an open window"),
+        );
+    }
+    if to < from && auto.unused < IDLE_TIMEOUT {
+        return violated(
+            11,
+            format!("shrinks from {from} to {to} after {} quiet steps", auto.unused),
+        );
+    }
+    world.spec.replicas = u8::try_from(to).expect("a small number");
+    Ok(Ok(()))
+}
+
+fn may_grow(auto: Auto) -> bool {
+    auto.window_open || auto.wake.is_some_and(|age| age < WAKE_TTL)
+}

@@ -1,0 +1,110 @@
+//! A model check of the shipping `plan` function: an in-memory cluster, a caller that keeps to the contract, and a
+//! search through everything that users, Kubernetes, crashes and stale caches can do in between.
+//!
+//! Numbers of generations are counted from the lowest that exists, so histories of any length are covered. What bounds
+//! the search is the number of disturbances in one history: two as a matter of course, and `DISTURBANCES=3` for a
+//! search of some minutes. What is left out: the deletion of the engine, and foreign objects other than a StatefulSet.
+
+mod caller;
+mod check;
+mod cluster;
+mod environment;
+mod known_bad;
+mod search;
+mod world;
+
+use known_bad::Bad;
+use rstest::rstest;
+use search::{Report, Search};
+use world::World;
+
+fn explore(search: &Search, start: Vec<World>) -> Report {
+    match search.run(start) {
+        Ok(report) => report,
+        Err(failure) => panic!(
+            "invariant {}: {}\n{}",
+            failure.violation.invariant, failure.violation.what, failure.story
+        ),
+    }
+}
+
+fn print(name: &str, report: &Report) {
+    println!(
+        "{name}: {} states, {} transitions, depth {}, {:.1} s",
+        report.states,
+        report.transitions,
+        report.depth,
+        report.took.as_secs_f32()
+    );
+}
+
+/// How many disturbances one history has.
+fn disturbances() -> u8 {
+    std::env::var("DISTURBANCES").map_or(2, |text| text.parse().expect("DISTURBANCES is a number"))
+}
+
+fn search(bad: Option<Bad>, disturb: bool) -> Search {
+    Search {
+        bad,
+        disturb,
+        limit: 20_000_000,
+    }
+}
+
+#[test]
+fn every_invariant_holds_in_every_rollout() {
+    let budget = disturbances();
+    let report = explore(&search(None, true), vec![World::new(2, budget), World::rolling(budget)]);
+    print("rollouts", &report);
+    assert!(report.exhausted, "the search ended at its limit");
+    assert!(report.states > 100_000, "the model has shrunk");
+}
+
+/// Time multiplies the states, so there is one disturbance less.
+#[test]
+fn every_invariant_holds_with_auto_stop() {
+    let report = explore(&search(None, false), vec![World::with_auto_stop(2, disturbances() - 1)]);
+    print("auto-stop", &report);
+    assert!(report.exhausted, "the search ended at its limit");
+}
+
+/// Each mistake with the invariant that finds it.
+#[rstest]
+#[case(Bad::AdvanceWithoutReadyPods, 1)]
+#[case(Bad::FlipActiveWithoutTheService, 2)]
+#[case(Bad::KeepDrainingInCleaning, 3)]
+#[case(Bad::SweepWithoutActive, 2)]
+#[case(Bad::SweepWithoutDraining, 2)]
+#[case(Bad::SweepWithoutFloor, 2)]
+#[case(Bad::DeleteWithoutOwnerCheck, 14)]
+#[case(Bad::OverwriteStatus, 7)]
+#[case(Bad::WriteFromAStaleEngine, 2)]
+#[case(Bad::TrustCaches, 1)]
+#[case(Bad::CountFromBeforeTheSwitch, 6)]
+#[case(Bad::StartAGenerationWhileDraining, 5)]
+#[case(Bad::RollWithoutCause, 7)]
+#[case(Bad::StampEveryPass, 8)]
+#[case(Bad::LeaveOrphans, 9)]
+fn a_mistake_in_a_rollout_is_found(#[case] bad: Bad, #[case] invariant: u8) {
+    assert_found(bad, invariant, true, World::rolling(2));
+}
+
+#[rstest]
+#[case(Bad::HonourExpiredWake, 11)]
+#[case(Bad::StoppedAboveWake, 11)]
+#[case(Bad::ParkOnMissingData, 11)]
+fn a_mistake_in_auto_stop_is_found(#[case] bad: Bad, #[case] invariant: u8) {
+    assert_found(bad, invariant, false, World::with_auto_stop(0, 2));
+}
+
+fn assert_found(bad: Bad, invariant: u8, disturb: bool, start: World) {
+    let Err(failure) = search(Some(bad), disturb).run(vec![start]) else {
+        panic!("{bad:?} goes unnoticed");
+    };
+    println!("{bad:?}: {}", failure.violation.what);
+    assert_eq!(
+        failure.violation.invariant, invariant,
+        "{}\n{}",
+        failure.violation.what, failure.story
+    );
+}

@@ -1,0 +1,295 @@
+//! The state of the model: the cluster as it is, what the caller of `plan` remembers, and what its caches still show.
+
+use std::collections::BTreeMap;
+
+use firebolt_api::{AutoStopReason, EnginePhase};
+
+/// The desired renders: two good ones, and one whose pods never become ready.
+pub const GOOD: u8 = 0;
+pub const OTHER: u8 = 1;
+pub const BAD: u8 = 2;
+
+/// Time goes in steps of so many minutes: the time for which a wake is honoured.
+pub const STEP: u8 = 5;
+/// Ages in steps stop counting here; nothing in the model looks further back.
+pub const OLD: u8 = 3;
+/// The policy of the auto-stop model, in steps and replicas.
+pub const IDLE_TIMEOUT: u8 = 2;
+pub const WAKE_TTL: u8 = 1;
+pub const ACTIVE_REPLICAS: u8 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Spec {
+    pub print: u8,
+    pub replicas: u8,
+    pub waits: bool,
+    pub gated: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Status {
+    pub phase: EnginePhase,
+    pub current: i8,
+    pub active: Option<i8>,
+    pub draining: Option<i8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Set {
+    /// What it was created from. The number of replicas is part of it.
+    pub print: u8,
+    pub replicas: u8,
+    pub tampered: bool,
+    pub terminating: bool,
+    pub owned: bool,
+    pub uid: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Part {
+    pub print: u8,
+    pub tampered: bool,
+    pub uid: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Gen {
+    pub set: Option<Set>,
+    pub config: Option<Part>,
+    pub headless: Option<Part>,
+    pub ready: u8,
+    /// Queries are running here.
+    pub busy: bool,
+    /// For the check only: somebody moved the route here, or away from here, while the status did not call this
+    /// generation active or draining. Nothing in the cluster tells any more that it may have queries.
+    pub excused: bool,
+}
+
+impl Gen {
+    pub fn exists(&self) -> bool {
+        self.set.is_some() || self.config.is_some() || self.headless.is_some()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Route {
+    pub target: i8,
+    pub intact: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Count {
+    Busy,
+    None,
+    Failed,
+}
+
+/// What the probe pool last found about the draining generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DrainCount {
+    pub generation: i8,
+    /// It began after the caller had seen the generation outside the routing Service.
+    pub counts: bool,
+    pub found: Count,
+}
+
+/// What one watch cache still shows. At most one lags at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lag {
+    pub kind: Lagging,
+    pub gens: BTreeMap<i8, Gen>,
+    pub route: Option<Route>,
+    pub engine: Option<(Spec, Option<Status>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lagging {
+    Sets,
+    Configs,
+    Headless,
+    Pods,
+    Route,
+    Engine,
+}
+
+/// Auto-stop: the annotation, the status stamps and the caller's memory, as ages in steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Auto {
+    pub window_open: bool,
+    /// How long ago the window closed.
+    pub window_closed: Option<u8>,
+    pub wake: Option<u8>,
+    pub last_activity: Option<u8>,
+    pub reason: Option<Reason>,
+    pub sample: Option<(u8, Count)>,
+    pub quiet_since: Option<u8>,
+    /// For the check only: steps since anything kept, or might have kept, the engine in use.
+    pub unused: u8,
+}
+
+/// `AutoStopReason` in a form that can be part of a set of states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reason(pub AutoStopReason);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    pub spec: Spec,
+    pub status: Option<Status>,
+    pub gens: BTreeMap<i8, Gen>,
+    pub route: Option<Route>,
+    /// The caller has seen the draining generation outside the routing Service.
+    pub unrouted: bool,
+    pub count: Option<DrainCount>,
+    pub lag: Option<Lag>,
+    pub auto: Option<Auto>,
+    /// How many more disturbances there will be.
+    pub budget: u8,
+}
+
+impl World {
+    pub fn new(replicas: u8, budget: u8) -> Self {
+        Self {
+            spec: Spec {
+                print: GOOD,
+                replicas,
+                waits: true,
+                gated: false,
+            },
+            status: None,
+            gens: BTreeMap::new(),
+            route: None,
+            unrouted: false,
+            count: None,
+            lag: None,
+            auto: None,
+            budget,
+        }
+    }
+
+    /// A first generation serves, and a second one is wanted.
+    pub fn rolling(budget: u8) -> Self {
+        let mut world = Self::new(2, budget);
+        let part = Part {
+            print: GOOD,
+            tampered: false,
+            uid: 0,
+        };
+        let set = Set {
+            print: GOOD,
+            replicas: 2,
+            tampered: false,
+            terminating: false,
+            owned: true,
+            uid: 0,
+        };
+        world.status = Some(Status {
+            phase: EnginePhase::Stable,
+            current: 0,
+            active: Some(0),
+            draining: None,
+        });
+        *world.generation(0) = Gen {
+            set: Some(set),
+            config: Some(part),
+            headless: Some(part),
+            ready: 2,
+            ..Gen::default()
+        };
+        world.route = Some(Route {
+            target: 0,
+            intact: true,
+        });
+        world.spec.print = OTHER;
+        world
+    }
+
+    pub fn with_auto_stop(replicas: u8, budget: u8) -> Self {
+        Self {
+            auto: Some(Auto::default()),
+            ..Self::new(replicas, budget)
+        }
+    }
+
+    /// The render that the specification asks for: replicas are part of the fingerprint.
+    pub fn fingerprint(spec: Spec) -> String {
+        format!("{}/{}", spec.print, spec.replicas)
+    }
+
+    pub fn generation(&mut self, number: i8) -> &mut Gen {
+        self.gens.entry(number).or_default()
+    }
+
+    pub fn named(&self) -> Vec<i8> {
+        let status = self.status.as_ref();
+        let named = status.map(|status| [Some(status.current), status.active, status.draining]);
+        named.into_iter().flatten().flatten().collect()
+    }
+
+    /// The caller dies: what it kept in memory is gone.
+    pub fn forget(&mut self) {
+        self.unrouted = false;
+        self.count = None;
+        if let Some(auto) = &mut self.auto {
+            auto.sample = None;
+            auto.quiet_since = None;
+            auto.unused = 0;
+        }
+    }
+
+    /// Histories that differ only in how far the numbers have gone are one state.
+    pub fn canonical(mut self) -> Self {
+        self.gens.retain(|_, generation| generation.exists());
+        if let Some(lag) = &mut self.lag {
+            lag.gens.retain(|_, generation| *generation != Gen::default());
+        }
+        let Some(lowest) = self.numbers().min() else {
+            return self;
+        };
+        if lowest != 0 {
+            self.shift(-lowest);
+        }
+        self
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = i8> {
+        let lag = self.lag.as_ref();
+        let lagging_status = lag.and_then(|lag| lag.engine).and_then(|(_, status)| status);
+        let statuses = [self.status, lagging_status].into_iter().flatten();
+        let named = statuses.flat_map(|status| [Some(status.current), status.active, status.draining]);
+        let routes = [self.route, lag.and_then(|lag| lag.route)];
+        let targets = routes.into_iter().map(|route| route.map(|route| route.target));
+        let counted = self.count.map(|count| count.generation);
+        let existing = self.gens.keys().chain(lag.into_iter().flat_map(|lag| lag.gens.keys()));
+        named.chain(targets).chain([counted]).flatten().chain(existing.copied())
+    }
+
+    fn shift(&mut self, by: i8) {
+        let move_status = |status: Status| Status {
+            current: status.current + by,
+            active: status.active.map(|active| active + by),
+            draining: status.draining.map(|draining| draining + by),
+            ..status
+        };
+        let move_route = |route: Route| Route {
+            target: route.target + by,
+            ..route
+        };
+        let move_gens = |gens: &mut BTreeMap<i8, Gen>| {
+            *gens = std::mem::take(gens)
+                .into_iter()
+                .map(|(number, generation)| (number + by, generation))
+                .collect();
+        };
+        self.status = self.status.map(move_status);
+        self.route = self.route.map(move_route);
+        move_gens(&mut self.gens);
+        if let Some(count) = &mut self.count {
+            count.generation += by;
+        }
+        if let Some(lag) = &mut self.lag {
+            lag.route = lag.route.map(move_route);
+            move_gens(&mut lag.gens);
+            lag.engine = lag.engine.map(|(spec, status)| (spec, status.map(move_status)));
+        }
+    }
+}
