@@ -46,6 +46,8 @@ pub enum EngineReason {
     ProgressDeadlineExceeded,
     /// `Ready`: a finalizer of somebody else holds an object that is being deleted.
     ExternalFinalizer,
+    /// `Ready`: an object of somebody else has the name of the routing Service.
+    ForeignObject,
     /// `Ready`: a Warning event of the StatefulSet whose own reason is not a legal condition reason.
     StatefulSetWarning,
 }

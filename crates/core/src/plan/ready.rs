@@ -55,6 +55,7 @@ fn not_ready(reason: EngineReason, message: String) -> Verdict {
         | EngineReason::ResourceBoundsExceeded
         | EngineReason::ProgressDeadlineExceeded
         | EngineReason::ExternalFinalizer
+        | EngineReason::ForeignObject
         | EngineReason::StatefulSetWarning => true,
         EngineReason::Initializing
         | EngineReason::InstanceReady
@@ -181,9 +182,7 @@ fn name_taken(facts: &Facts) -> Option<Verdict> {
          rollout goes on by itself.",
         routing.meta.uid
     );
-    let mut verdict = not_ready(EngineReason::Rolling, message);
-    verdict.actionable = true;
-    Some(verdict)
+    Some(not_ready(EngineReason::ForeignObject, message))
 }
 
 fn rolling(facts: &Facts) -> Option<Verdict> {

@@ -53,6 +53,7 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
 #[cfg(test)]
 mod tests {
     use firebolt_api::EnginePhase::{Creating, Draining, Stable, Stopped, Switching};
+    use firebolt_api::condition::EngineReason;
 
     use crate::plan::fixture::{engine, route_to};
     use crate::plan::{Event, GateCause};
@@ -122,5 +123,11 @@ mod tests {
                 .contains("Service a-service (uid routing) belongs to somebody else")
         };
         assert!(case.plan().events.iter().any(warned));
+        let conditions = case.plan().status.expect("a status").conditions;
+        let reason = EngineReason::ForeignObject.to_string();
+        assert!(
+            conditions.iter().any(|condition| condition.reason == reason),
+            "{conditions:?}"
+        );
     }
 }
