@@ -48,6 +48,8 @@ pub enum EngineReason {
     ExternalFinalizer,
     /// `Ready`: an object of somebody else has the name of the routing Service.
     ForeignObject,
+    /// `Ready`: the API server refuses an object of the engine.
+    WriteRefused,
     /// `Ready`: a Warning event of the StatefulSet whose own reason is not a legal condition reason.
     StatefulSetWarning,
 }

@@ -9,7 +9,9 @@
 //! Time, randomness, versions and images are arguments. `cargo xtask lint-deps` keeps everything else out.
 
 pub mod activity;
+pub mod admit;
 mod canonical;
 pub mod plan;
+pub mod pods;
 pub mod render;
 pub mod resolve;

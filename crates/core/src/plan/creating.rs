@@ -126,6 +126,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_is_written_even_if_all_pods_are_ready() {
+        let case = engine("a").whole(0).at(Creating).lost_config(0);
+        assert_eq!(case.plan().writes, ALL[..1]);
+        assert_eq!(case.status().phase, Some(Switching));
+    }
+
+    #[test]
     fn drift_gives_the_generation_up_by_number() {
         let plan = engine("a").serving(0).generation(1, 1).at(Creating).wants("new").plan();
         assert_eq!(plan.writes, []);

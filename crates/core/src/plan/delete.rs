@@ -208,7 +208,10 @@ mod tests {
                 .message
                 .contains("Service a-g0-hl stays behind: the finalizer example.com/hold holds it.")
         );
+        assert_eq!(held.plan().look_again, Some(Duration::ZERO));
         assert_eq!(held.plan().events[0].reason, "ExternalFinalizerOnOwnedResource");
-        assert_eq!(names(&held.reported()), ["finalizer"]);
+        let told = held.reported();
+        assert_eq!(names(&told), ["finalizer"]);
+        assert_eq!(told.plan().events[0].reason, "ExternalFinalizerOnOwnedResource");
     }
 }

@@ -68,10 +68,14 @@ mod tests {
 
     use super::*;
     use crate::plan::fixture::{Case, engine, minutes_ago, route_to};
-    use crate::plan::{GateCause, Write};
+    use crate::plan::{GateCause, Pods, Write};
 
     fn draining() -> Case {
         engine("a").whole(0).serving(1).at(Draining)
+    }
+
+    fn pods(case: &mut Case, total: i32) {
+        case.observed.generations.get_mut(&0).unwrap().pods = Pods { total, ready: 0 };
     }
 
     fn failed() -> Drain {
@@ -90,6 +94,8 @@ mod tests {
     #[case::check_off(draining().but(|case| case.drain.waits = false), Cleaning)]
     #[case::set_gone(draining().lost_set(0), Cleaning)]
     #[case::no_replicas(engine("a").replicas(0).whole(0).serving(1).at(Draining), Cleaning)]
+    #[case::no_replicas_but_a_pod(engine("a").replicas(0).whole(0).serving(1).at(Draining).but(|case| pods(case, 1)), Draining)]
+    #[case::replicas_without_a_pod(draining().but(|case| pods(case, 0)), Draining)]
     #[case::behind_a_gate(draining().counted(0, Drain::Drained).gate(GateCause::ClassUnready), Cleaning)]
     fn the_old_generation_goes_when_its_queries_are_done(#[case] case: Case, #[case] phase: EnginePhase) {
         assert_eq!(case.status().phase, Some(phase));
@@ -118,6 +124,7 @@ mod tests {
         let case = draining().routed(0).counted(0, Drain::Drained);
         assert_eq!(case.plan().writes, [route_to(1)]);
         assert_eq!(case.status().phase, Some(Draining));
+        assert_eq!(case.reported().plan().look_again, Some(std::time::Duration::ZERO));
     }
 
     #[test]
@@ -127,6 +134,9 @@ mod tests {
             case.plan().writes,
             [Write::ApplyConfigMap { generation: 1 }, route_to(1)]
         );
+        let drained = case.clone().counted(0, Drain::Drained);
+        assert_eq!(drained.plan().writes, case.plan().writes);
+        assert_eq!(drained.status().phase, Some(Cleaning));
         assert_eq!(case.wants("new").plan().writes, [route_to(1)]);
     }
 
@@ -141,9 +151,18 @@ mod tests {
         let status = draining().lost_set(1).status();
         assert_eq!((status.phase, status.current_generation), (Some(Creating), 1));
         assert_eq!((status.active_generation, status.draining_generation), (0, None));
+        let going = draining().set(1, |set| set.meta.terminating = true);
+        assert_eq!(going.status().phase, Some(Creating));
         let dead_and_unrouted = engine("a").whole(0).generation(1, 0).at(Draining);
         assert_eq!(dead_and_unrouted.status().phase, Some(Creating));
         let dead_but_routed = engine("a").whole(0).generation(1, 0).routed(1).at(Draining);
         assert_eq!(dead_but_routed.status().phase, Some(Draining));
+    }
+
+    #[test]
+    fn the_switch_of_an_engine_that_stops_is_not_undone() {
+        let case = engine("a").whole(0).replicas(0).whole(1).at(Draining);
+        assert_eq!(case.plan().writes, [route_to(1)]);
+        assert_eq!(case.status().phase, Some(Draining));
     }
 }

@@ -72,15 +72,23 @@ fn meta(uid: String) -> Meta {
 }
 
 impl Case {
-    pub fn plan(&self) -> Plan {
-        plan(&Input {
+    fn input(&self) -> Input<'_> {
+        Input {
             engine: &self.engine,
             desired: &self.desired,
             drain: self.drain,
             progress_deadline: Duration::from_mins(15),
             observed: &self.observed,
             now: self.now,
-        })
+        }
+    }
+
+    pub fn plan(&self) -> Plan {
+        plan(&self.input())
+    }
+
+    pub fn needs_live_reads(&self) -> bool {
+        self.plan().needs_live_reads(&self.input())
     }
 
     pub fn status(&self) -> FireboltEngineStatus {

@@ -61,6 +61,8 @@ pub enum GateCause {
     TemplateRejected,
     /// The engine container asks for more than the operator allows.
     BoundsExceeded,
+    /// The API server refuses an object that was rendered.
+    WriteRefused,
 }
 
 /// How an old generation is given up.

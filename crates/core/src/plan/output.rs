@@ -34,12 +34,16 @@ impl Plan {
     /// and decides again; the second decision stands.
     ///
     /// Grave are: what the phases do that trust a single look (switching moves on when it sees the Service, cleaning
-    /// deletes); moving the routing Service; deleting anything; calling a generation drained; and starting one, which an
-    /// object that a cache has not seen yet must not set off.
+    /// deletes); moving the routing Service; deleting anything; calling a generation drained; undoing a switch; and starting
+    /// a generation, which an object that a cache has not seen yet must not set off.
     #[must_use]
     pub fn needs_live_reads(&self, input: &Input) -> bool {
+        if self.writes == [Write::AddFinalizer] {
+            return false;
+        }
         let before = input.engine.status.as_ref();
-        let trusting = match before.and_then(|status| status.phase) {
+        let phase = |status: Option<&FireboltEngineStatus>| status.and_then(|status| status.phase);
+        let trusting = match phase(before) {
             Some(EnginePhase::Switching | EnginePhase::Cleaning) | None => true,
             Some(EnginePhase::Stable | EnginePhase::Stopped | EnginePhase::Creating | EnginePhase::Draining) => false,
         };
@@ -53,8 +57,10 @@ impl Plan {
         });
         let current = |status: &FireboltEngineStatus| status.current_generation;
         let starts = self.status.as_ref().map(current) > before.map(current) && self.status.is_some();
-        let drained = self.status.as_ref().and_then(|status| status.phase) == Some(EnginePhase::Cleaning);
-        trusting || grave || starts || drained
+        let (was, becomes) = (phase(before), phase(self.status.as_ref()));
+        let drained = becomes == Some(EnginePhase::Cleaning);
+        let undone = was == Some(EnginePhase::Draining) && becomes == Some(EnginePhase::Creating);
+        trusting || grave || starts || drained || undone
     }
 }
 
@@ -160,5 +166,39 @@ impl Event {
             reason: reason.into(),
             message: message.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firebolt_api::EnginePhase::{Cleaning, Creating, Draining, Stable, Switching};
+    use rstest::rstest;
+
+    use crate::plan::Drain;
+    use crate::plan::fixture::{Case, engine};
+
+    /// A rollout whose new generation is not ready, with everything said about it.
+    fn creating() -> Case {
+        engine("a").serving(0).generation(1, 1).at(Creating).reported()
+    }
+
+    #[rstest]
+    #[case::at_rest(engine("a").serving(0).at(Stable), false)]
+    #[case::nothing_new(engine("a").serving(0).at(Stable).reported(), false)]
+    #[case::repair(engine("a").serving(0).at(Stable).lost_config(0), false)]
+    #[case::creating(creating(), false)]
+    #[case::all_ready(engine("a").serving(0).whole(1).at(Creating), false)]
+    #[case::still_draining(engine("a").whole(0).serving(1).at(Draining), false)]
+    #[case::no_status(engine("a").serving(0), true)]
+    #[case::switching(engine("a").serving(0).whole(1).at(Switching), true)]
+    #[case::sees_the_switch(engine("a").whole(0).serving(1).counting(Switching, 1, 0, None), true)]
+    #[case::cleaning(engine("a").whole(0).serving(1).at(Cleaning), true)]
+    #[case::moves_the_route(engine("a").serving(0).at(Stable).unrouted(), true)]
+    #[case::sweeps(engine("a").whole(0).serving(2).at(Stable), true)]
+    #[case::starts_a_generation(engine("a").serving(0).at(Stable).wants("new"), true)]
+    #[case::gives_a_generation_up(creating().wants("new"), true)]
+    #[case::calls_it_drained(engine("a").whole(0).serving(1).at(Draining).counted(0, Drain::Drained), true)]
+    fn what_cannot_be_undone_is_decided_from_live_reads(#[case] case: Case, #[case] live: bool) {
+        assert_eq!(case.needs_live_reads(), live, "{:?}", case.plan());
     }
 }

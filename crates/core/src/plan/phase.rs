@@ -92,11 +92,10 @@ impl Step {
         }
     }
 
-    /// Only the status changes; the next pass acts on it.
+    /// Only the status changes; the next pass follows at once and acts on it.
     pub fn go(progress: Progress, why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
-            look_again: Some(Duration::ZERO),
             ..Self::stay(progress, Vec::new())
         }
     }

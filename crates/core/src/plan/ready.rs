@@ -56,6 +56,7 @@ fn not_ready(reason: EngineReason, message: String) -> Verdict {
         | EngineReason::ProgressDeadlineExceeded
         | EngineReason::ExternalFinalizer
         | EngineReason::ForeignObject
+        | EngineReason::WriteRefused
         | EngineReason::StatefulSetWarning => true,
         EngineReason::Initializing
         | EngineReason::InstanceReady
@@ -80,6 +81,7 @@ fn blocked(facts: &Facts) -> Option<Verdict> {
         GateCause::ClassUnready => EngineReason::FireboltEngineClassUnready,
         GateCause::TemplateRejected => EngineReason::TemplateRejected,
         GateCause::BoundsExceeded => EngineReason::ResourceBoundsExceeded,
+        GateCause::WriteRefused => EngineReason::WriteRefused,
     };
     Some(not_ready(reason, gate.message.clone()))
 }
@@ -289,6 +291,8 @@ mod tests {
     #[case::deadline(late(engine("a").serving(0).generation(1, 1).at(Creating)), "ProgressDeadlineExceeded", "Generation 1 is not ready after 15m: 1 of 2 pods ready. Generation 0 keeps serving.")]
     #[case::deadline_of_a_first_deploy(late(engine("a").generation(0, 1).at(Creating)), "ProgressDeadlineExceeded", "Nothing serves yet.")]
     #[case::event(engine("a").generation(0, 1).at(Creating).but(warned("FailedCreate")), "FailedCreate", "StatefulSet a-g0: exceeded quota (x3)")]
+    #[case::deadline_of_what_has_served(late(engine("a").generation(0, 1).routed(0).at(Stable)), "PodsNotReady", "1 of 2 pods ready.")]
+    #[case::deadline_of_what_is_ready(late(engine("a").whole(0).whole(1).counting(Creating, 1, 0, None)), "Rolling", "2 of 2 pods ready.")]
     #[case::event_at_rest(engine("a").serving(0).at(Stable).but(warned("FailedCreate")), "FailedCreate", "StatefulSet a-g0: exceeded quota (x3)")]
     #[case::event_with_an_odd_reason(engine("a").generation(0, 1).at(Creating).but(warned("no reason")), "StatefulSetWarning", "exceeded quota")]
     #[case::creating(engine("a").generation(0, 1).at(Creating), "Rolling", "Generation 0 is being created: 1 of 2 pods ready.")]
@@ -309,11 +313,26 @@ mod tests {
         let case = engine("a").generation(0, 1).at(Creating).but(warned("FailedCreate"));
         let present = case.but(|case| case.observed.generations.get_mut(&0).unwrap().pods.total = 2);
         assert_eq!(present.ready().reason, "Rolling");
+        let gone = engine("a")
+            .serving(0)
+            .at(Creating)
+            .but(warned("FailedCreate"))
+            .lost_set(0);
+        assert_eq!(gone.ready().reason, "Rolling");
+    }
+
+    #[test]
+    fn an_event_that_happened_once_is_not_counted() {
+        let case = engine("a").generation(0, 1).at(Creating).but(warned("FailedCreate"));
+        let once = case.but(|case| case.observed.warning.as_mut().unwrap().count = 1);
+        assert_eq!(once.ready().message, "StatefulSet a-g0: exceeded quota");
     }
 
     #[test]
     fn a_failed_count_matters_only_while_it_is_waited_for() {
         let case = engine("a").whole(0).serving(1).at(Draining).counted(0, failing());
+        let gone = case.clone().lost_set(0);
+        assert_eq!(gone.ready().reason, "Rolling");
         assert_eq!(case.but(|case| case.drain.waits = false).ready().reason, "Rolling");
     }
 

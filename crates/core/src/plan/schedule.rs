@@ -156,6 +156,8 @@ mod tests {
     #[case::always("00:00", "24:00", &[], "2026-11-16T23:59:59Z", true, None)]
     #[case::empty("08:00", "08:00", &[], "2026-11-16T08:00:00Z", false, None)]
     #[case::malformed("8 o'clock", "18:00", &[], "2026-11-16T09:00:00Z", false, None)]
+    #[case::no_such_minute("08:60", "18:00", &[], "2026-11-16T09:30:00Z", false, None)]
+    #[case::no_such_hour("08:00", "25:00", &[], "2026-11-16T09:00:00Z", false, None)]
     #[case::next_week("08:00", "09:00", &[Weekday::Mon], "2026-11-16T09:00:00Z", false, Some("2026-11-23T08:00:00Z"))]
     fn windows_open_and_close(
         #[case] start: &str,

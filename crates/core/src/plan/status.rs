@@ -161,8 +161,11 @@ fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Pr
         )),
         Err(gate) => match gate.cause {
             GateCause::InstanceNotReady => Some((false, EngineReason::InstanceNotReady, gate.message.clone())),
-            // The instance was not asked; the condition keeps what it said.
-            GateCause::ClassUnready | GateCause::TemplateRejected | GateCause::BoundsExceeded => None,
+            // The instance is not what is wrong; the condition keeps what it said.
+            GateCause::ClassUnready
+            | GateCause::TemplateRejected
+            | GateCause::BoundsExceeded
+            | GateCause::WriteRefused => None,
         },
     };
     if let Some((ready, reason, message)) = instance {
@@ -237,11 +240,11 @@ fn event_reason(phase: EnginePhase) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use firebolt_api::EnginePhase::{Creating, Stable};
+    use firebolt_api::EnginePhase::{Creating, Draining, Stable};
 
     use super::*;
-    use crate::plan::Severity;
     use crate::plan::fixture::{Case, engine, minutes_ago};
+    use crate::plan::{Drain, Severity};
 
     #[test]
     fn a_pass_without_news_writes_no_status() {
@@ -301,7 +304,12 @@ mod tests {
                 .count()
         };
         assert_eq!(warnings(&blocked), 1);
-        assert_eq!(warnings(&blocked.reported()), 0);
+        assert_eq!(warnings(&blocked.clone().reported()), 0);
+        let another = blocked.reported().but(|case| {
+            case.desired.as_mut().unwrap_err().message = "Another bound is exceeded.".to_owned();
+        });
+        assert_eq!(warnings(&another), 1);
+        assert_eq!(warnings(&engine("a").generation(0, 1).routed(0).at(Stable)), 0);
     }
 
     #[test]
@@ -316,6 +324,33 @@ mod tests {
                 .observed_generation,
             None
         );
+        let observed = |case: Case| case.status().observed_generation;
+        assert_eq!(observed(engine("a").whole(0).serving(1).at(Draining)), None);
+        let blocked = engine("a").serving(0).at(Stable).gate(GateCause::ClassUnready);
+        assert_eq!(observed(blocked), None);
+    }
+
+    #[test]
+    fn auto_stop_is_called_disabled_only_by_an_engine_at_rest_whose_policy_is_known() {
+        let said = |case: Case| case.status().auto_stop_reason;
+        let at_rest = engine("a").serving(0).at(Stable);
+        assert_eq!(said(at_rest.clone()), Some(AutoStopReason::Disabled));
+        assert_eq!(said(at_rest.gate(GateCause::ClassUnready)), None);
+        assert_eq!(said(engine("a").generation(0, 1).at(Creating)), None);
+    }
+
+    #[test]
+    fn an_engine_that_comes_to_rest_gets_a_full_idle_time() {
+        let case = engine("a").whole(0).serving(1).at(Draining).auto_stop(&[]);
+        let rolled = case.last_used(minutes_ago(60)).counted(0, Drain::Drained);
+        let cleaning = rolled.reported();
+        assert_eq!(cleaning.status().last_activity_time, Some(Time(case_now())));
+        let at_rest = engine("a")
+            .serving(1)
+            .at(Stable)
+            .auto_stop(&[])
+            .last_used(minutes_ago(60));
+        assert_eq!(at_rest.status().last_activity_time, Some(Time(minutes_ago(60))));
     }
 
     #[test]

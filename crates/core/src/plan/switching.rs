@@ -63,6 +63,25 @@ mod tests {
         let case = engine("a").serving(0).whole(1).at(Switching);
         assert_eq!(case.plan().writes, [route_to(1)]);
         assert_eq!(case.status().phase, Some(Switching));
+        assert_eq!(case.reported().plan().look_again, Some(std::time::Duration::ZERO));
+    }
+
+    #[test]
+    fn a_service_that_goes_is_awaited() {
+        let case = engine("a")
+            .serving(0)
+            .whole(1)
+            .at(Switching)
+            .routing(|routing| routing.meta.terminating = true);
+        assert_eq!(case.plan().writes, []);
+        assert_eq!(case.reported().plan().look_again, None);
+    }
+
+    #[test]
+    fn a_route_that_has_moved_stays_while_pods_are_not_ready() {
+        let case = engine("a").whole(0).generation(1, 1).routed(1);
+        let status = case.counting(Switching, 1, 0, None).status();
+        assert_eq!(status.phase, Some(Draining));
     }
 
     #[test]
@@ -97,6 +116,8 @@ mod tests {
         );
         let stopped = engine("a").replicas(0).serving(0).counting(Switching, 0, -1, None);
         assert_eq!(stopped.status().phase, Some(Stopped));
+        let again = engine("a").serving(1).counting(Switching, 1, 1, None).status();
+        assert_eq!((again.phase, again.draining_generation), (Some(Stable), None));
     }
 
     #[test]

@@ -106,12 +106,25 @@ mod tests {
     }
 
     #[test]
-    fn the_routing_service_of_somebody_else_is_left_alone() {
-        let plan = engine("a").serving(2).at(Stable).routing(|routing| {
-            routing.meta.owned = false;
-            routing.target = None;
-        });
-        assert_eq!(plan.plan().writes, []);
+    fn the_routing_service_of_somebody_else_or_one_that_goes_is_left_alone() {
+        let lost = engine("a")
+            .serving(2)
+            .at(Stable)
+            .routing(|routing| routing.target = None);
+        let foreign = lost.clone().routing(|routing| routing.meta.owned = false);
+        assert_eq!(foreign.plan().writes, []);
+        let going = lost.clone().routing(|routing| routing.meta.terminating = true);
+        assert_eq!(going.plan().writes, []);
+        assert_eq!(lost.plan().writes, [route_to(2)]);
+    }
+
+    #[test]
+    fn a_routing_service_that_was_changed_is_repaired() {
+        let case = engine("a")
+            .serving(2)
+            .at(Stable)
+            .routing(|routing| routing.intact = false);
+        assert_eq!(case.plan().writes, [route_to(2)]);
     }
 
     #[test]

@@ -105,6 +105,13 @@ pub fn resolve(
     }
 }
 
+/// How often an old generation is asked for its running queries; none if it is not waited for. Known without the
+/// instance, and without a class that is missing: a rollout under way runs to its end.
+#[must_use]
+pub fn drain_check(engine: &FireboltEngine, class: Option<&FireboltEngineClass>) -> Option<Duration> {
+    settings::drain_check(class.map(|class| &class.spec), &engine.spec)
+}
+
 fn metadata_endpoint(own: Option<&str>, instance: &InstanceFacts) -> String {
     own.filter(|own| !own.is_empty())
         .unwrap_or(&instance.metadata_endpoint)
@@ -161,6 +168,17 @@ mod tests {
         let effective = resolve(&engine(&spec), None, &facts(), &Defaults::example());
         assert_eq!(effective.instance.metadata_endpoint, "far:7000");
         assert_eq!(effective.instance.id, "01J");
+    }
+
+    #[test]
+    fn the_drain_check_is_known_without_an_instance() {
+        let class = json!({ "apiVersion": "x/v1", "kind": "FireboltEngineClass", "metadata": { "name": "c" },
+            "spec": { "template": {}, "drainCheckInterval": "7s" } });
+        let class: FireboltEngineClass = serde_json::from_value(class).expect("a class");
+        let waiting = engine(&json!({ "instanceRef": "main", "replicas": 1 }));
+        assert_eq!(drain_check(&waiting, Some(&class)), Some(Duration::from_secs(7)));
+        let hasty = engine(&json!({ "instanceRef": "main", "replicas": 1, "drainCheckEnabled": false }));
+        assert_eq!(drain_check(&hasty, Some(&class)), None);
     }
 
     #[test]

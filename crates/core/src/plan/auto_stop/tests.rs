@@ -59,6 +59,8 @@ fn scaled_to(case: &Case) -> Option<i32> {
 #[case::wake_lifts_a_parked_engine(running(1, &[]).idle_replicas(1).woken(FRESH), WakeRequested, Some(3))]
 #[case::wake_does_not_resize_a_running_engine(running(2, &[]).woken(FRESH), WakeRequested, None)]
 #[case::wake_never_shrinks(running(5, &[]).woken(FRESH), WakeRequested, None)]
+#[case::wake_of_an_engine_at_its_size(running(3, &[]).idle_replicas(3).woken(FRESH), WakeRequested, None)]
+#[case::wake_of_an_engine_at_its_size_in_a_window(running(3, OPEN).woken(FRESH), WakeRequested, None)]
 #[case::wake_holds_against_idle(running(3, &[]).woken(FRESH).sampled(quiet(60)), WakeRequested, None)]
 #[case::a_window_resizes_what_a_wake_does_not(running(2, OPEN).woken(FRESH), ScheduleActive, Some(3))]
 #[case::window_wakes(running(0, OPEN), ScheduleActive, Some(3))]
@@ -131,11 +133,20 @@ fn activity_is_stamped_once_per_poll() {
 }
 
 #[test]
+fn a_failed_count_starts_the_idle_time_anew() {
+    let status = running(3, &[]).sampled(failed()).status();
+    assert_eq!(status.last_activity_time, Some(Time(now())));
+}
+
+#[test]
 fn an_old_sample_or_one_of_another_generation_is_no_observation() {
-    let old = running(3, &[]).sampled(quiet(60)).but(|case| {
-        case.observed.activity.as_mut().unwrap().taken = now() - SignedDuration::from_secs(121);
-    });
-    assert_eq!(scaled_to(&old), None);
+    let aged = |seconds| {
+        running(3, &[]).sampled(quiet(60)).but(|case| {
+            case.observed.activity.as_mut().unwrap().taken = now() - SignedDuration::from_secs(seconds);
+        })
+    };
+    assert_eq!(scaled_to(&aged(120)), Some(0));
+    assert_eq!(scaled_to(&aged(121)), None);
     let other = running(3, &[]).sampled(quiet(60));
     let other = other.but(|case| case.observed.activity.as_mut().unwrap().generation = 7);
     assert_eq!(scaled_to(&other), None);
