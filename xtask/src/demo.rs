@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use firebolt_api::key::Label;
 use localkube::{Cluster, Options, Up};
 
 use crate::Outcome;
@@ -19,6 +20,8 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// How long to wait before a question is asked again.
 const POLL: Duration = Duration::from_millis(50);
 const NAMESPACE: &str = "demo";
+/// The engine of the example.
+const ENGINE: &str = "analytics";
 /// What the operator is called among the processes of the cluster.
 const OPERATOR: &str = "firebolt-operator";
 
@@ -72,6 +75,7 @@ async fn show(root: &Path, dir: &Path) -> Outcome {
     let ready = start(&operator, &cluster).await?;
     step("operator", &ready);
     apply_examples(root, &cluster)?;
+    roll_out(&cluster)?;
     println!("\n$ kubectl get firebolt");
     print!("{}", cluster.kubectl(&["get", "firebolt"])?);
     println!("\nA mistake is refused before it is stored, with the field and the remedy:\n");
@@ -185,20 +189,66 @@ fn apply_examples(root: &Path, cluster: &Cluster) -> Result<(), Box<dyn std::err
     Ok(())
 }
 
+/// Shows what an engine waits for, gives it that, and shows how far it gets on a cluster without nodes.
+fn roll_out(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
+    step("engine", &reason(cluster, |said| !said.starts_with("Initializing"))?);
+    let id = r#"{"spec":{"id":"01K9ZDEMODEMODEMODEMODEMOD"}}"#;
+    cluster.kubectl(&["patch", "fireboltinstance", "main", "--type=merge", "-p", id])?;
+    let endpoint = r#"{"status":{"metadataEndpoint":"main-metadata:7000"}}"#;
+    let patch = [
+        "patch",
+        "fireboltinstance",
+        "main",
+        "--type=merge",
+        "--subresource=status",
+        "-p",
+        endpoint,
+    ];
+    cluster.kubectl(&patch)?;
+    step(
+        "instance",
+        "its controller is not written yet: id and metadata endpoint set by hand",
+    );
+    step("engine", &reason(cluster, |said| said.contains("cannot be scheduled"))?);
+    let selector = format!("{}={ENGINE}", Label::Engine);
+    println!("\n$ kubectl get statefulset,service,configmap,pod -l {selector}");
+    print!(
+        "{}",
+        cluster.kubectl(&["get", "statefulset,service,configmap,pod", "-l", &selector])?
+    );
+    Ok(())
+}
+
+/// Reason and message of the engine, once they are as `expected`.
+fn reason(cluster: &Cluster, expected: impl Fn(&str) -> bool) -> Result<String, Box<dyn std::error::Error>> {
+    let path = r#"jsonpath={range .status.conditions[?(@.type=="Ready")]}{.reason}: {.message}{end}"#;
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let said = cluster.kubectl(&["get", "fireboltengine", ENGINE, "-o", path])?;
+        if !said.is_empty() && expected(&said) {
+            return Ok(said);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("wait for engine {ENGINE} to get further: it says {said:?}").into());
+        }
+        thread::sleep(POLL);
+    }
+}
+
 fn how_to_go_on(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
     let kubectl = cluster.kubectl_command(&cluster.kubeconfig_admin())?;
     let folder = Path::new(kubectl.get_program())
         .parent()
         .unwrap_or(Path::new(""))
         .display();
-    println!("\nThe controllers are not written yet, so nothing is deployed for the engine. Try next:\n");
+    println!("\nThere is no node yet that could run the pods. Try next:\n");
     println!(
         "  export KUBECONFIG={} PATH=\"{folder}:$PATH\"",
         cluster.kubeconfig_admin().display()
     );
     println!("  kubectl explain fireng.spec.autoStop");
     println!("  kubectl scale fireng analytics --replicas=3");
-    println!("  kubectl get firebolt -o wide");
+    println!("  kubectl describe fireng analytics");
     println!("  tail {}", cluster.log(OPERATOR).display());
     println!("  make demo-down      # removes every trace");
     Ok(())

@@ -10,6 +10,8 @@ use localkube::{ATTACH_VARIABLE, Cluster, Options};
 use crate::Outcome;
 
 const API: &str = "api";
+/// Tests of the API tier wait for others most of the time, so more of them run than there are cores.
+const API_THREADS: &str = "4";
 
 #[derive(Subcommand)]
 pub(crate) enum Tier {
@@ -56,7 +58,8 @@ fn api(arguments: &[String]) -> Outcome {
             .args(tests)
             .arg("--")
             .args(arguments)
-            .env(ATTACH_VARIABLE, cluster.dir()),
+            .env(ATTACH_VARIABLE, cluster.dir())
+            .env("RUST_TEST_THREADS", API_THREADS),
     )
 }
 

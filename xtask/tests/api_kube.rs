@@ -181,6 +181,8 @@ fn the_demo_shows_the_operator_at_work_and_leaves_no_trace() {
         assert!(shown.status.success(), "{}", text(&shown));
         for expected in [
             "operator   ready in",
+            "cannot be scheduled: no nodes available",
+            "statefulset.apps/analytics-g0",
             "fireboltengine.compute.firebolt.io/analytics",
             "raise activeReplicas",
         ] {

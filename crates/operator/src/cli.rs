@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use firebolt_core::admit::Maximum;
+
 use crate::logs;
 use crate::settings::{
-    ClusterDomain, LabelSelector, ListenAddress, Scope, parse_lease_duration, parse_namespace, parse_object_name,
-    parse_shutdown_timeout,
+    ClusterDomain, LabelSelector, ListenAddress, Scope, parse_image, parse_lease_duration, parse_namespace,
+    parse_object_name, parse_progress_deadline, parse_shutdown_timeout,
 };
 
 /// Said by both help texts.
@@ -39,7 +41,7 @@ Examples:
 
 /// Runs Firebolt on Kubernetes
 ///
-/// Watches the Firebolt instances, engines and engine classes of a cluster.
+/// Watches the Firebolt instances, engines and engine classes of a cluster, and rolls out every change of an engine.
 #[derive(Debug, Parser)]
 #[command(name = "firebolt-operator", version, propagate_version = true, max_term_width = 110, after_help = exit_codes!())]
 pub struct Cli {
@@ -140,6 +142,96 @@ pub struct RunArguments {
         help_heading = "Scope"
     )]
     pub workers: u16,
+
+    /// How long a new generation may take to become ready before the engine reports that it is stuck, as in 15m
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_ROLLOUT_PROGRESS_DEADLINE", hide_env_values = true,
+        value_name = "DURATION",
+        default_value = "15m",
+        value_parser = parse_progress_deadline,
+        help_heading = "Engines"
+    )]
+    pub rollout_progress_deadline: Duration,
+
+    /// Image of engines that name none, by themselves or through their class
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_ENGINE_IMAGE", hide_env_values = true,
+        value_name = "IMAGE",
+        default_value = "ghcr.io/firebolt-db/engine:release-5.0.0-pre.0.20260815074041.524de236b514",
+        value_parser = parse_image,
+        help_heading = "Engines"
+    )]
+    pub engine_image: String,
+
+    /// Image of the web UI beside engines
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_UI_IMAGE", hide_env_values = true,
+        value_name = "IMAGE",
+        default_value = "ghcr.io/firebolt-db/firebolt-core-ui:latest",
+        value_parser = parse_image,
+        help_heading = "Engines"
+    )]
+    pub ui_image: String,
+
+    /// Registry, with an optional path, that replaces the registry of the two images above, as in mirror.example/firebolt
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_IMAGE_REGISTRY", hide_env_values = true,
+        value_name = "REGISTRY",
+        value_parser = parse_image,
+        help_heading = "Engines"
+    )]
+    pub image_registry: Option<String>,
+
+    /// Secrets for pulling images that every engine pod gets, separated by commas
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_IMAGE_PULL_SECRETS", hide_env_values = true,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = parse_object_name,
+        help_heading = "Engines"
+    )]
+    pub image_pull_secrets: Vec<String>,
+
+    /// Most CPU that the engine container of an engine may ask for, as in 32 [default: no limit]
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_ENGINE_MAX_CPU",
+        hide_env_values = true,
+        value_name = "QUANTITY",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Engines"
+    )]
+    pub engine_max_cpu: Maximum,
+
+    /// Most memory that the engine container of an engine may ask for, as in 256Gi [default: no limit]
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_ENGINE_MAX_MEMORY",
+        hide_env_values = true,
+        value_name = "QUANTITY",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Engines"
+    )]
+    pub engine_max_memory: Maximum,
+
+    /// Most ephemeral storage that the engine container of an engine may ask for, as in 10Ti [default: no limit]
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_ENGINE_MAX_EPHEMERAL_STORAGE",
+        hide_env_values = true,
+        value_name = "QUANTITY",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Engines"
+    )]
+    pub engine_max_ephemeral_storage: Maximum,
 
     /// Address that serves /metrics; ':PORT' means all addresses, 0 turns it off
     #[arg(

@@ -36,7 +36,7 @@ fn defaults_need_no_flag() {
     let settings = settings(&[]);
     assert_eq!(settings.scope, Scope::Cluster);
     assert_eq!(settings.selector.to_parameter(), None);
-    assert_eq!(settings.cluster_domain.to_string(), "cluster.local");
+    assert_eq!(settings.defaults.cluster_domain, "cluster.local");
     assert_eq!(settings.workers, 8);
     assert_eq!(settings.identity, "operator-7d9f-000000ab");
     let lease = settings.lease.unwrap();

@@ -30,6 +30,9 @@ pub async fn connect(arguments: &RunArguments) -> Result<Connection, Failure> {
     // for longer is dead, and is noticed here long before the watch would time out by itself.
     config.read_timeout = Some(LONGEST_SILENCE);
     config.reset_reader_on_write = true;
+    // The client would repeat a refused request by itself, for longer than a lease lasts. Whoever made the request decides
+    // that: the next attempt is made from a new look, if this process still leads.
+    config.default_retry = false;
     let url = config.cluster_url.to_string();
     let namespace = config.default_namespace.clone();
     let client = Client::try_from(config).map_err(|source| Failure::Client {

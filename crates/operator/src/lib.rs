@@ -1,4 +1,4 @@
-//! The operator process: settings, watches, leader election, health and metrics, and (in time) the controllers.
+//! The operator process: settings, watches, leader election, health and metrics, and the controllers.
 //!
 //! [`process`] puts the parts together. Only files called `apply.rs` write to the cluster.
 
@@ -6,12 +6,17 @@ pub mod backoff;
 pub mod cli;
 pub mod connect;
 pub mod crds;
+pub mod engine;
 pub mod error;
+pub mod events;
 pub mod http;
+pub mod key;
 pub mod leader;
 pub mod logs;
 pub mod metrics;
+pub mod probe;
 pub mod process;
+pub mod queue;
 pub mod settings;
 pub mod signals;
 pub mod watches;

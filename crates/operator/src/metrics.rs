@@ -1,6 +1,7 @@
 //! What the operator counts, in the `OpenMetrics` text format.
 
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,7 +12,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::engine::EngineMetrics;
 use crate::leader::Role;
+use crate::probe::Pool;
 use crate::watches::Caches;
 
 /// The media type of [`Metrics::render`].
@@ -30,6 +33,9 @@ pub struct Metrics {
     cached_objects: Family<KindLabel, Gauge>,
     malformed_objects: Family<KindLabel, Gauge>,
     watch_failures: Family<KindLabel, Counter>,
+    engines: EngineMetrics,
+    /// Gauges are filled and read in one go.
+    rendering: Mutex<()>,
 }
 
 impl Metrics {
@@ -74,8 +80,11 @@ impl Metrics {
             "Failed attempts to list or watch",
             watch_failures.clone(),
         );
+        let engines = EngineMetrics::register(&mut registry);
         Self {
             registry,
+            engines,
+            rendering: Mutex::default(),
             leader,
             cached_objects,
             malformed_objects,
@@ -90,13 +99,27 @@ impl Metrics {
             .get_or_create_owned(&KindLabel { kind: kind.to_owned() })
     }
 
-    /// All metrics as text. Role and sizes of the caches are read at this moment, so they need no upkeep.
+    /// What is measured about engines.
     #[must_use]
-    pub fn render(&self, caches: &Caches, role: Role) -> String {
-        self.leader.set(match role {
-            Role::Standby => 0,
-            Role::Leading => 1,
-        });
+    pub fn engines(&self) -> &EngineMetrics {
+        &self.engines
+    }
+
+    /// All metrics as text. Role, sizes of the caches and the state of engines are read at this moment, so they need no
+    /// upkeep. Engines are told of by the leader alone, so that nobody counts them twice.
+    #[must_use]
+    pub fn render(&self, caches: &Caches, probes: &Pool, role: Role) -> String {
+        let _one_at_a_time = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
+        match role {
+            Role::Standby => {
+                self.leader.set(0);
+                self.engines.gauges.clear();
+            }
+            Role::Leading => {
+                self.leader.set(1);
+                self.engines.gauges.fill(caches, |engine| probes.drain_failures(engine));
+            }
+        }
         for cache in caches.all() {
             let label = KindLabel { kind: cache.kind() };
             let count = |objects: usize| i64::try_from(objects).unwrap_or(i64::MAX);

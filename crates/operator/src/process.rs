@@ -21,14 +21,17 @@ use tracing::{error, info};
 use crate::cli::RunArguments;
 use crate::connect::{Connection, connect};
 use crate::error::Failure;
+use crate::key::ObjectKey;
 use crate::leader::apply::LeaseHandle;
 use crate::leader::decide::Timing;
-use crate::leader::{self, Ended, Report, Role};
+use crate::leader::{self, Ended, Report, Role, Term};
 use crate::metrics::Metrics;
+use crate::probe::Pool;
+use crate::queue::Inbox;
 use crate::settings::{ListenAddress, Settings, Surroundings};
 use crate::signals::Signals;
 use crate::watches::Caches;
-use crate::{http, logs};
+use crate::{engine, http, logs};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -39,8 +42,16 @@ pub struct Context {
     pub client: Client,
     /// The settings of the process.
     pub settings: Arc<Settings>,
-    /// The caches of the three kinds.
+    /// The caches of what is watched.
     pub caches: Arc<Caches>,
+    /// Engines that the watches have seen something of.
+    pub inbox: Arc<Inbox<ObjectKey>>,
+    /// Counts queries of pods.
+    pub probes: Pool,
+    /// What is measured.
+    pub metrics: Arc<Metrics>,
+    /// The right to write.
+    pub term: Term,
 }
 
 /// Runs the operator to its end and says how it ended.
@@ -103,14 +114,21 @@ impl Parts {
 
         let metrics = Arc::new(Metrics::new(VERSION, started));
         let mut watches = JoinSet::new();
-        let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches));
+        let inbox = Arc::new(Inbox::default());
+        let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches, &inbox));
+        let probes = engine::pool(client.clone(), &caches, &inbox, &metrics);
         let (report, reports) = watch::channel(Report::STANDBY);
         let (stop_work, stop_election) = (CancellationToken::new(), CancellationToken::new());
 
         let stop_servers = CancellationToken::new();
         let mut servers = JoinSet::new();
         let health_router = http::health(Arc::clone(&caches), reports.clone());
-        let metrics_router = http::metrics(metrics, Arc::clone(&caches), reports.clone());
+        let metrics_router = http::metrics(
+            Arc::clone(&metrics),
+            Arc::clone(&caches),
+            probes.clone(),
+            reports.clone(),
+        );
         for (bound, router) in [(health, health_router), (metrics_server, metrics_router)] {
             if let Some(listener) = bound.listener {
                 servers.spawn(http::serve(listener, router, stop_servers.clone()));
@@ -121,6 +139,10 @@ impl Parts {
             client: client.clone(),
             settings: Arc::clone(&settings),
             caches,
+            inbox,
+            probes,
+            metrics,
+            term: Term::new(reports.clone()),
         };
         let work = tokio::spawn(work_while_leading(context.clone(), reports, stop_work.clone()));
         let lease = settings.lease.as_ref().map(|lease| {
@@ -217,9 +239,11 @@ async fn work_while_leading(context: Context, mut reports: watch::Receiver<Repor
     stop.cancelled().await;
 }
 
-/// The place of the controllers: what only the leader does. There are none yet.
-async fn lead(_context: Context, stop: CancellationToken) {
-    stop.cancelled().await;
+/// What only the leader does. It begins when the caches are complete: before that, what is there looks as if it were not.
+async fn lead(context: Context, stop: CancellationToken) {
+    if stop.run_until_cancelled(context.caches.synced()).await.is_some() {
+        engine::run(context, stop).await;
+    }
 }
 
 fn part_ended(part: &'static str, ended: Result<(), JoinError>) -> Failure {
@@ -266,7 +290,7 @@ fn announce(settings: &Settings, health: &Bound, metrics: &Bound) {
         version = VERSION,
         scope = %settings.scope,
         selector = %settings.selector,
-        cluster_domain = %settings.cluster_domain,
+        cluster_domain = settings.defaults.cluster_domain,
         identity = settings.identity,
         workers = settings.workers,
         lease = lease.as_deref().unwrap_or("none"),

@@ -22,8 +22,11 @@ fn stubborn(election: impl Future<Output = Ended> + Send + 'static) -> Parts {
     // Knows nothing, so that the watches have something to fail on.
     let client = Client::new(Router::new(), "ns");
     let mut watches = JoinSet::new();
-    let metrics = Metrics::new(VERSION, SystemTime::UNIX_EPOCH);
-    let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches));
+    let metrics = Arc::new(Metrics::new(VERSION, SystemTime::UNIX_EPOCH));
+    let inbox = Arc::new(Inbox::default());
+    let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches, &inbox));
+    let probes = engine::pool(client.clone(), &caches, &inbox, &metrics);
+    let (_, reports) = watch::channel(Report::LEADING);
     let timing = Timing {
         duration: Duration::from_secs(15),
     };
@@ -33,6 +36,10 @@ fn stubborn(election: impl Future<Output = Ended> + Send + 'static) -> Parts {
             client,
             settings,
             caches,
+            inbox,
+            probes,
+            metrics,
+            term: Term::new(reports),
         },
         election: tokio::spawn(election),
         work: tokio::spawn(pending()),

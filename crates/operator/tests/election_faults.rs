@@ -270,16 +270,10 @@ async fn access_is_proven_by_taking_the_lease_or_finding_it_taken() {
     );
 
     lock(&server).mood = Mood::Kind;
-    let proven = |role| Report {
-        role,
-        access: Access::Proven,
-    };
-    first.wait_for(|report| *report == proven(Role::Leading)).await.unwrap();
+    let proven = |role| move |report: &Report| report.role == role && report.access == Access::Proven;
+    first.wait_for(proven(Role::Leading)).await.unwrap();
     let mut second = start("second");
-    second
-        .wait_for(|report| *report == proven(Role::Standby))
-        .await
-        .unwrap();
+    second.wait_for(proven(Role::Standby)).await.unwrap();
     lock(&server).mood = Mood::Failing;
     sleep(DURATION).await;
     assert_eq!(second.borrow().missing(), None, "an outage does not take it back");

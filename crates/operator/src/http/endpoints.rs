@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::leader::Report;
 use crate::metrics::{CONTENT_TYPE, Metrics};
+use crate::probe::Pool;
 use crate::watches::Caches;
 
 /// `/healthz`: the process answers. `/readyz`: its caches are complete and it can take part in the election, whether it
@@ -25,10 +26,10 @@ pub fn health(caches: Arc<Caches>, election: watch::Receiver<Report>) -> Router 
 }
 
 /// `/metrics`.
-pub fn metrics(metrics: Arc<Metrics>, caches: Arc<Caches>, election: watch::Receiver<Report>) -> Router {
+pub fn metrics(metrics: Arc<Metrics>, caches: Arc<Caches>, probes: Pool, election: watch::Receiver<Report>) -> Router {
     let answer = async move || {
         let role = election.borrow().role;
-        let text = metrics.render(&caches, role);
+        let text = metrics.render(&caches, &probes, role);
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], text)
     };
     Router::new().route("/metrics", get(answer))

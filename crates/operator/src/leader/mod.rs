@@ -25,7 +25,7 @@ use tracing::{debug, info, warn};
 
 use self::apply::{LeaseError, LeaseHandle};
 use self::decide::{Claim, Loss, Record, Request, Seen, Standing, Step, decide};
-pub use self::report::{Access, Report, Role};
+pub use self::report::{Access, Report, Role, Term};
 use crate::backoff::{RetryBackoff, jittered};
 use crate::settings::LabelSelector;
 use crate::watches::{Incidents, Trouble};
@@ -239,7 +239,8 @@ impl Elector {
             return Ok(());
         }
         self.standing = Standing::Leading { claim, renewed: begun };
-        if self.report.send_replace(Report::LEADING).role == Role::Standby {
+        let term = Report::leading_until(begun + self.handle.timing().give_up_after());
+        if self.report.send_replace(term).role == Role::Standby {
             info!(lease = self.handle.lease(), "this process leads now");
         }
         Ok(())

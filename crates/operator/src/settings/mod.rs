@@ -1,5 +1,6 @@
 //! The flags of `run` turned into what the parts of the process work with.
 
+mod images;
 mod listen;
 mod names;
 mod scope;
@@ -7,6 +8,10 @@ mod selector;
 
 use std::time::Duration;
 
+use firebolt_core::admit::Bounds;
+use firebolt_core::resolve::Defaults;
+
+pub use self::images::parse_image;
 pub use self::listen::ListenAddress;
 pub use self::names::{ClusterDomain, parse_object_name};
 pub use self::scope::{Scope, ScopeError, parse_namespace};
@@ -20,8 +25,12 @@ pub struct Settings {
     pub scope: Scope,
     /// Which of the three kinds' objects are watched.
     pub selector: LabelSelector,
-    /// Under which domain Services are found.
-    pub cluster_domain: ClusterDomain,
+    /// What engines get that neither they nor their class say anything about.
+    pub defaults: Defaults,
+    /// The most that engines may ask for.
+    pub bounds: Bounds,
+    /// How long a generation may take to become ready before that is reported.
+    pub rollout_progress_deadline: Duration,
     /// How many objects of each kind are worked on at the same time.
     pub workers: u16,
     /// The name of this replica.
@@ -68,10 +77,22 @@ impl Settings {
             name: arguments.lease_name,
             duration: arguments.lease_duration,
         });
+        let image = |image: &str| images::from_registry(image, arguments.image_registry.as_deref());
         Self {
             scope: arguments.namespaces,
             selector: arguments.watch_label_selector,
-            cluster_domain: arguments.cluster_domain,
+            defaults: Defaults {
+                engine_image: image(&arguments.engine_image),
+                ui_image: image(&arguments.ui_image),
+                image_pull_secrets: arguments.image_pull_secrets,
+                cluster_domain: arguments.cluster_domain.to_string(),
+            },
+            bounds: Bounds {
+                cpu: arguments.engine_max_cpu,
+                memory: arguments.engine_max_memory,
+                ephemeral_storage: arguments.engine_max_ephemeral_storage,
+            },
+            rollout_progress_deadline: arguments.rollout_progress_deadline,
             workers: arguments.workers,
             identity: arguments.identity.unwrap_or_else(|| format!("{host_name}-{nonce:08x}")),
             lease,
@@ -96,6 +117,15 @@ pub fn parse_shutdown_timeout(text: &str) -> Result<Duration, String> {
         return Err(format!(
             "{text:?} leaves no time to stop: use more than zero, as in 10s"
         ));
+    }
+    Ok(duration)
+}
+
+/// The value parser of `--rollout-progress-deadline`: below a second, every rollout would count as stuck.
+pub fn parse_progress_deadline(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration < Duration::from_secs(1) {
+        return Err(format!("{text:?} is too short: use at least 1s, as in 15m"));
     }
     Ok(duration)
 }

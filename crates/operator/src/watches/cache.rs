@@ -1,14 +1,10 @@
 //! The objects of one kind, as last seen by a watch.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kube::Resource;
-use kube::runtime::reflector::Store;
-
-use super::guard::Guarded;
+use super::kinds::Watched;
 use super::malformed::MalformedObjects;
+use super::store::Store;
 
 /// How far the first list of a stream is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +19,8 @@ pub enum Sync {
 
 /// One watch stream: a namespace, or the whole cluster.
 #[derive(Debug)]
-pub(super) struct Stream<K>
-where
-    K: Resource + Clone + Debug + 'static,
-    K::DynamicType: Hash + Eq + Clone + Debug,
-{
+pub(super) struct Stream {
     pub(super) namespace: Option<String>,
-    pub(super) store: Store<Guarded<K>>,
     pub(super) state: Arc<Mutex<StreamState>>,
 }
 
@@ -47,12 +38,17 @@ pub(super) fn with<T>(state: &Mutex<StreamState>, action: impl FnOnce(&mut Strea
 
 /// The objects of one kind in all watched namespaces. Reads never reach the API server and may be a little old.
 #[derive(Debug)]
-pub struct Cache<K>
-where
-    K: Resource + Clone + Debug + 'static,
-    K::DynamicType: Hash + Eq + Clone + Debug,
-{
-    pub(super) streams: Vec<Stream<K>>,
+pub struct Cache<K> {
+    pub(super) streams: Vec<Stream>,
+    pub(super) store: Arc<Store<K>>,
+}
+
+impl<K> std::ops::Deref for Cache<K> {
+    type Target = Store<K>;
+
+    fn deref(&self) -> &Store<K> {
+        &self.store
+    }
 }
 
 /// The cache as far as health and metrics look at it, whatever its kind.
@@ -67,17 +63,13 @@ pub trait CacheStatus {
     fn missing(&self) -> Vec<String>;
 }
 
-impl<K> CacheStatus for Cache<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + 'static,
-{
+impl<K: Watched> CacheStatus for Cache<K> {
     fn kind(&self) -> String {
         K::kind(&()).into_owned()
     }
 
     fn readable(&self) -> usize {
-        let stored: usize = self.streams.iter().map(|stream| stream.store.len()).sum();
-        stored.saturating_sub(self.malformed())
+        self.store.len().saturating_sub(self.malformed())
     }
 
     fn malformed(&self) -> usize {
@@ -88,7 +80,7 @@ where
     }
 
     fn missing(&self) -> Vec<String> {
-        let describe = |stream: &Stream<K>| {
+        let describe = |stream: &Stream| {
             let reason = match with(&stream.state, |state| state.sync.clone()) {
                 Sync::Complete => return None,
                 Sync::Listing => "the first list is not complete yet".to_owned(),

@@ -1,0 +1,133 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn object<K: Watched>(name: &str, body: &Value) -> K {
+    let mut object = json!({ "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": { "name": name, "namespace": "n", "uid": "u" } });
+    object
+        .as_object_mut()
+        .unwrap()
+        .extend(body.as_object().unwrap().clone());
+    serde_json::from_value(object).unwrap()
+}
+
+fn engine(more: &Value) -> FireboltEngine {
+    let mut spec = json!({ "instanceRef": "i", "replicas": 1 });
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object("a", &json!({ "spec": spec }))
+}
+
+fn instance(id: &str, endpoint: &str) -> Lookup<FireboltInstance> {
+    let spec = json!({ "id": id, "metadata": {}, "gateway": {}, "metricScrapeMode": "ApiserverProxy" });
+    Lookup::Found(object(
+        "i",
+        &json!({ "spec": spec, "status": { "metadataEndpoint": endpoint } }),
+    ))
+}
+
+fn ready() -> Lookup<FireboltInstance> {
+    instance("01J", "m:7000")
+}
+
+fn class(spec: &Value) -> Lookup<FireboltEngineClass> {
+    Lookup::Found(object("c", &json!({ "spec": spec })))
+}
+
+fn wish_for(
+    engine: &FireboltEngine,
+    class: Option<Lookup<FireboltEngineClass>>,
+    instance: &Lookup<FireboltInstance>,
+) -> Wish {
+    let defaults = Defaults {
+        engine_image: "engine:1".to_owned(),
+        ui_image: "ui:1".to_owned(),
+        image_pull_secrets: Vec::new(),
+        cluster_domain: "cluster.local".to_owned(),
+    };
+    let bounds = admit::Bounds {
+        cpu: "4".parse().unwrap(),
+        ..admit::Bounds::default()
+    };
+    wish_from(engine, class, instance, &defaults, &bounds)
+}
+
+fn gate(wish: &Wish) -> (GateCause, &str) {
+    let gate = wish.desired.as_ref().expect_err("a gate");
+    (gate.cause, &gate.message)
+}
+
+#[test]
+fn an_engine_with_everything_in_place_is_wanted() {
+    let wish = wish_for(&engine(&json!({})), None, &ready());
+    assert_eq!(wish.desired.unwrap().fingerprint, render::fingerprint(&wish.effective));
+    assert_eq!(wish.transport, MetricScrapeMode::ApiserverProxy);
+    assert_eq!((wish.drain.waits, wish.drain.interval), (true, Duration::from_secs(5)));
+}
+
+#[rstest]
+#[case::missing(Lookup::Missing, "FireboltInstance i does not exist in namespace n. Create it")]
+#[case::unreadable(Lookup::Unreadable("spec: bad".to_owned()), "FireboltInstance i cannot be read: spec: bad.")]
+#[case::no_id(instance("", "m:7000"), "FireboltInstance i has no spec.id yet")]
+#[case::no_endpoint(instance("01J", ""), "The metadata service of FireboltInstance i is not ready yet.")]
+fn without_its_instance_nothing_is_rendered(#[case] instance: Lookup<FireboltInstance>, #[case] says: &str) {
+    let wish = wish_for(
+        &engine(&json!({ "engineClassRef": "c" })),
+        Some(Lookup::Missing),
+        &instance,
+    );
+    let (cause, message) = gate(&wish);
+    assert_eq!(cause, GateCause::InstanceNotReady, "it comes before the class");
+    assert!(message.starts_with(says), "{message}");
+    assert_eq!(wish.effective.uid, "u", "what is there can still be looked after");
+}
+
+#[test]
+fn an_endpoint_of_its_own_needs_none_of_the_instance() {
+    let own = engine(&json!({ "metadataEndpointOverride": "far:7000" }));
+    assert!(wish_for(&own, None, &instance("01J", "")).desired.is_ok());
+}
+
+#[rstest]
+#[case::missing(Lookup::Missing, "FireboltEngineClass c does not exist in namespace n. Create it")]
+#[case::unreadable(Lookup::Unreadable("spec: bad".to_owned()), "FireboltEngineClass c cannot be read: spec: bad.")]
+#[case::refused(
+    class(&json!({ "template": { "spec": { "hostNetwork": true } } })),
+    "The template of FireboltEngineClass c cannot be used: spec.template.spec.hostNetwork: Forbidden:"
+)]
+fn a_class_that_cannot_be_used_is_named(#[case] class: Lookup<FireboltEngineClass>, #[case] says: &str) {
+    let wish = wish_for(&engine(&json!({ "engineClassRef": "c" })), Some(class), &ready());
+    let (cause, message) = gate(&wish);
+    assert_eq!(cause, GateCause::ClassUnready);
+    assert!(message.starts_with(says), "{message}");
+}
+
+#[test]
+fn a_template_that_sets_what_belongs_to_the_operator_is_refused() {
+    let wish = wish_for(
+        &engine(&json!({ "template": { "spec": { "hostPID": true } } })),
+        None,
+        &ready(),
+    );
+    let (cause, message) = gate(&wish);
+    assert_eq!(cause, GateCause::TemplateRejected);
+    assert!(message.contains("spec.template.spec.hostPID"), "{message}");
+}
+
+#[test]
+fn bounds_hold_for_what_comes_from_the_class_too() {
+    let resources = |cpu: &str| json!({ "template": { "spec": { "containers": [{ "name": "engine", "resources": { "limits": { "cpu": cpu } } }] } } });
+    let named = engine(&json!({ "engineClassRef": "c" }));
+    let wish = wish_for(&named, Some(class(&resources("5"))), &ready());
+    assert_eq!(gate(&wish).0, GateCause::BoundsExceeded);
+    assert!(wish_for(&named, Some(class(&resources("4"))), &ready()).desired.is_ok());
+}
+
+#[test]
+fn how_to_drain_is_known_behind_a_gate() {
+    let impatient = engine(&json!({ "rollout": "recreate" }));
+    assert!(!wish_for(&impatient, None, &Lookup::Missing).drain.waits);
+    let slow = class(&json!({ "template": {}, "drainCheckInterval": "9s" }));
+    let wish = wish_for(&engine(&json!({ "engineClassRef": "c" })), Some(slow), &Lookup::Missing);
+    assert_eq!(wish.drain.interval, Duration::from_secs(9));
+}

@@ -1,0 +1,131 @@
+//! Why pods are not there or not ready, so that nobody has to look for it.
+
+use std::time::Duration;
+
+use firebolt_core::plan::{Generation, StatefulSetWarning};
+use firebolt_core::pods;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::apply::LONGEST_REQUEST;
+use super::memory::Memory;
+use crate::error::describe;
+
+/// How long the StatefulSet controller gets to make the pods before its events are looked at.
+const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(2);
+/// How often they are looked at while pods are missing.
+pub const EVERY: Duration = Duration::from_secs(10);
+/// Kubernetes merges events that repeat themselves; a StatefulSet has few different ones.
+const MOST_EVENTS: u32 = 32;
+
+/// What the pods of a StatefulSet say about why they are not ready.
+pub fn pod_causes(generation: Option<&Generation>, all: &[Pod]) -> Vec<String> {
+    let Some(set) = generation.and_then(|generation| generation.stateful_set.as_ref()) else {
+        return Vec::new();
+    };
+    let own = all.iter();
+    pods::causes(own.filter(|pod| pods::is_of(pod, &set.meta.uid) && !pods::is_terminating(pod)))
+}
+
+/// The newest Warning event of the StatefulSet, if pods are missing that it should have made.
+///
+/// Events are not watched: they are many, and of use only here. A failed look is no reason to fail the pass.
+pub async fn warning(
+    client: &Client,
+    namespace: &str,
+    generation: Option<&Generation>,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Option<StatefulSetWarning> {
+    let Some(set) = generation
+        .filter(|generation| is_stuck(generation, now))
+        .and_then(Generation::live_set)
+    else {
+        memory.warning = None;
+        return None;
+    };
+    if let Some((uid, looked, found)) = &memory.warning
+        && *uid == set.meta.uid
+        && looked.elapsed() < EVERY
+    {
+        return found.clone();
+    }
+    let selector = format!("involvedObject.uid={},type=Warning", set.meta.uid);
+    let parameters = ListParams::default().fields(&selector).limit(MOST_EVENTS);
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let found = match tokio::time::timeout(LONGEST_REQUEST, api.list(&parameters)).await {
+        Ok(Ok(events)) => newest(events.items),
+        Ok(Err(error)) => {
+            debug!(
+                "cannot list events of a StatefulSet in {namespace}: {}",
+                describe(&error)
+            );
+            None
+        }
+        Err(_elapsed) => None,
+    };
+    memory.warning = Some((set.meta.uid.clone(), Instant::now(), found.clone()));
+    found
+}
+
+/// Pods are missing although there was time to make them.
+pub fn is_stuck(generation: &Generation, now: Timestamp) -> bool {
+    generation
+        .live_set()
+        .is_some_and(|set| generation.pods.total < set.replicas && now.duration_since(set.created) > PATIENCE)
+}
+
+fn newest(events: Vec<Event>) -> Option<StatefulSetWarning> {
+    let told = events
+        .into_iter()
+        .filter(|event| event.message.as_deref().is_some_and(|text| !text.trim().is_empty()));
+    let event = told.max_by_key(when)?;
+    let repeated = event.series.as_ref().and_then(|series| series.count).or(event.count);
+    Some(StatefulSetWarning {
+        reason: event.reason.unwrap_or_default(),
+        message: event.message.unwrap_or_default().trim().to_owned(),
+        count: repeated.unwrap_or(1),
+    })
+}
+
+fn when(event: &Event) -> Option<Timestamp> {
+    let series = event
+        .series
+        .as_ref()
+        .and_then(|series| series.last_observed_time.as_ref())
+        .map(|time| time.0);
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let first = event.event_time.as_ref().map(|time| time.0);
+    let created = event.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    series.max(last).or(first).or(created)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn event(message: &str, more: &Value) -> Event {
+        let mut event = json!({ "metadata": { "creationTimestamp": "2026-01-01T00:00:00Z" }, "involvedObject": {}, "reason": "FailedCreate", "message": message });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(event).unwrap()
+    }
+
+    #[test]
+    fn the_newest_warning_counts_however_its_time_is_written() {
+        let old = event("old", &json!({ "lastTimestamp": "2026-01-02T00:00:00Z", "count": 3 }));
+        let series = json!({ "eventTime": "2026-01-01T00:00:00.000000Z", "series": { "count": 7, "lastObservedTime": "2026-01-03T00:00:00.000000Z" } });
+        let repeated = event("repeated", &series);
+        let blank = event(" ", &json!({ "lastTimestamp": "2026-01-09T00:00:00Z" }));
+        let found = newest(vec![old.clone(), repeated, blank, event("bare", &json!({}))]).unwrap();
+        assert_eq!((found.message.as_str(), found.count), ("repeated", 7));
+        let found = newest(vec![event("bare", &json!({})), old]).unwrap();
+        assert_eq!((found.message.as_str(), found.count), ("old", 3));
+        assert_eq!(newest(Vec::new()), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! What wakes a look at an engine: a change of the engine, of what it owns, or of the class or instance that it names.
+
+use std::sync::Arc;
+
+use firebolt_api::key::Annotation;
+use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
+use kube::ResourceExt;
+
+use crate::key::ObjectKey;
+use crate::queue::{Inbox, Lane};
+use crate::watches::{Change, Guarded, Listener, Store, Watched};
+
+/// A change of the engine itself. Somebody waits behind a request to wake, so that is urgent.
+pub fn of_engine(inbox: &Arc<Inbox<ObjectKey>>) -> impl Listener<FireboltEngine> + Clone + use<> {
+    let inbox = Arc::clone(inbox);
+    move |change: &Change<FireboltEngine>| {
+        let (before, after) = (readable(change.before.as_ref()), readable(change.after.as_ref()));
+        let Some(key) = change
+            .after
+            .as_ref()
+            .or(change.before.as_ref())
+            .map(|object| ObjectKey::of(&**object))
+        else {
+            return;
+        };
+        let wake = |engine: &FireboltEngine| engine.annotations().get(Annotation::WakeRequested.key()).cloned();
+        let asked = after.and_then(wake);
+        let lane = if asked.is_some() && asked != before.and_then(wake) {
+            Lane::Urgent
+        } else {
+            Lane::Ordinary
+        };
+        inbox.add(key, lane);
+    }
+}
+
+/// A change of an object that an engine owns, or did.
+pub fn of_child<K: Watched>(inbox: &Arc<Inbox<ObjectKey>>) -> impl Listener<K> + Clone + use<K> {
+    let inbox = Arc::clone(inbox);
+    move |change: &Change<K>| {
+        let owners = [&change.before, &change.after].map(|object| readable(object.as_ref()).and_then(K::belongs_to));
+        for owner in owners.into_iter().flatten() {
+            inbox.add(owner, Lane::Ordinary);
+        }
+    }
+}
+
+/// A change of a class, as far as engines look at it.
+pub fn of_engine_class(
+    engines: &Arc<Store<FireboltEngine>>,
+    inbox: &Arc<Inbox<ObjectKey>>,
+) -> impl Listener<FireboltEngineClass> + Clone + use<> {
+    let (engines, inbox) = (Arc::clone(engines), Arc::clone(inbox));
+    move |change: &Change<FireboltEngineClass>| {
+        // Not its status: whether it can be used is found out from its specification.
+        let matters = |class: &FireboltEngineClass| (class.spec.clone(), class.metadata.uid.clone());
+        let seen = [&change.before, &change.after].map(|class| readable(class.as_ref()).map(matters));
+        if seen[0] != seen[1] || seen[0].is_none() {
+            wake_those(&engines, &inbox, change, |engine| {
+                engine.spec.engine_class_ref.as_deref()
+            });
+        }
+    }
+}
+
+/// A change of an instance, as far as engines look at it.
+pub fn of_instance(
+    engines: &Arc<Store<FireboltEngine>>,
+    inbox: &Arc<Inbox<ObjectKey>>,
+) -> impl Listener<FireboltInstance> + Clone + use<> {
+    let (engines, inbox) = (Arc::clone(engines), Arc::clone(inbox));
+    move |change: &Change<FireboltInstance>| {
+        let matters = |instance: &FireboltInstance| {
+            let endpoint = instance.status.as_ref().map(|status| status.metadata_endpoint.clone());
+            (instance.spec.id.clone(), instance.spec.metric_scrape_mode, endpoint)
+        };
+        let seen = [&change.before, &change.after].map(|instance| readable(instance.as_ref()).map(matters));
+        if seen[0] != seen[1] || seen[0].is_none() {
+            wake_those(&engines, &inbox, change, |engine| Some(&engine.spec.instance_ref));
+        }
+    }
+}
+
+/// Wakes the engines of the same namespace that refer to the object by name.
+fn wake_those<K: Watched>(
+    engines: &Store<FireboltEngine>,
+    inbox: &Inbox<ObjectKey>,
+    change: &Change<K>,
+    reference: impl Fn(&FireboltEngine) -> Option<&str>,
+) {
+    let Some(object) = change.after.as_ref().or(change.before.as_ref()) else {
+        return;
+    };
+    let named = ObjectKey::of(&**object);
+    for engine in engines.all() {
+        if let Ok(engine) = &engine.0
+            && engine.metadata.namespace.as_ref() == Some(&named.namespace)
+            && reference(engine) == Some(&named.name)
+        {
+            inbox.add(ObjectKey::of(engine), Lane::Ordinary);
+        }
+    }
+}
+
+fn readable<K>(object: Option<&Arc<Guarded<K>>>) -> Option<&K> {
+    object.and_then(|object| object.0.as_ref().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object<K: Watched>(name: &str, metadata: &Value, body: &Value) -> Arc<Guarded<K>> {
+        let mut metadata = metadata.clone();
+        metadata["name"] = json!(name);
+        metadata["namespace"] = json!("n");
+        let mut object = json!({ "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": metadata });
+        object
+            .as_object_mut()
+            .unwrap()
+            .extend(body.as_object().unwrap().clone());
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    fn engine(name: &str, spec: &Value, wake: Option<&str>) -> Arc<Guarded<FireboltEngine>> {
+        let annotations = wake
+            .map(|wake| json!({ Annotation::WakeRequested.key(): wake }))
+            .unwrap_or_default();
+        object(name, &json!({ "annotations": annotations }), &json!({ "spec": spec }))
+    }
+
+    fn of(instance: &str, class: Option<&str>) -> Value {
+        json!({ "instanceRef": instance, "engineClassRef": class, "replicas": 1 })
+    }
+
+    fn engines() -> Arc<Store<FireboltEngine>> {
+        let store = Arc::new(Store::default());
+        for (name, spec) in [
+            ("a", of("i", Some("c"))),
+            ("b", of("j", Some("c"))),
+            ("d", of("i", None)),
+        ] {
+            store.put(engine(name, &spec, None));
+        }
+        store
+    }
+
+    fn open_inbox() -> Arc<Inbox<ObjectKey>> {
+        let inbox = Inbox::default();
+        inbox.open();
+        Arc::new(inbox)
+    }
+
+    async fn heard(inbox: &Inbox<ObjectKey>) -> BTreeMap<String, Lane> {
+        // Something is always there, so that this never waits.
+        inbox.add(ObjectKey::new("n", "-"), Lane::Ordinary);
+        let heard = inbox.take().await.into_iter().map(|(key, lane)| (key.name, lane));
+        heard.filter(|(name, _)| name != "-").collect()
+    }
+
+    fn ordinary(names: &[&str]) -> BTreeMap<String, Lane> {
+        names.iter().map(|name| ((*name).to_owned(), Lane::Ordinary)).collect()
+    }
+
+    #[tokio::test]
+    async fn a_new_request_to_wake_is_urgent_and_an_old_one_is_not() {
+        let inbox = open_inbox();
+        let listener = of_engine(&inbox);
+        let spec = of("i", None);
+        let [plain, first, second] = [None, Some("t1"), Some("t2")].map(|wake| Some(engine("a", &spec, wake)));
+        for (before, after, lane) in [
+            (&None, &plain, Lane::Ordinary),
+            (&plain, &first, Lane::Urgent),
+            (&first, &first, Lane::Ordinary),
+            (&first, &second, Lane::Urgent),
+            (&second, &plain, Lane::Ordinary),
+            (&None, &first, Lane::Urgent),
+            (&first, &None, Lane::Ordinary),
+        ] {
+            listener(&Change {
+                before: before.clone(),
+                after: after.clone(),
+            });
+            assert_eq!(heard(&inbox).await, BTreeMap::from([("a".to_owned(), lane)]));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_class_wakes_exactly_the_engines_that_name_it() {
+        let inbox = open_inbox();
+        let listener = of_engine_class(&engines(), &inbox);
+        let class = |spec: Value| Some(object("c", &json!({}), &json!({ "spec": spec })));
+        let (plain, edited) = (
+            class(json!({ "template": {} })),
+            class(json!({ "template": {}, "uiSidecar": true })),
+        );
+        let counted = Some(object(
+            "c",
+            &json!({}),
+            &json!({ "spec": { "template": {} }, "status": { "boundEngines": 2 } }),
+        ));
+        for (before, after, expected) in [
+            (None, plain.clone(), ordinary(&["a", "b"])),
+            (plain.clone(), edited, ordinary(&["a", "b"])),
+            (plain.clone(), counted, ordinary(&[])),
+            (plain, None, ordinary(&["a", "b"])),
+        ] {
+            listener(&Change { before, after });
+            assert_eq!(heard(&inbox).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_instance_wakes_its_engines_when_they_can_use_it_or_no_longer() {
+        let inbox = open_inbox();
+        let listener = of_instance(&engines(), &inbox);
+        let instance = |endpoint: &str, phase: &str| {
+            let spec = json!({ "id": "01J", "metadata": {}, "gateway": {} });
+            let status = json!({ "metadataEndpoint": endpoint, "phase": phase });
+            Some(object("i", &json!({}), &json!({ "spec": spec, "status": status })))
+        };
+        for (before, after, expected) in [
+            (
+                instance("", "Provisioning"),
+                instance("m:7000", "Provisioning"),
+                ordinary(&["a", "d"]),
+            ),
+            (
+                instance("m:7000", "Provisioning"),
+                instance("m:7000", "Ready"),
+                ordinary(&[]),
+            ),
+            (instance("m:7000", "Ready"), None, ordinary(&["a", "d"])),
+        ] {
+            listener(&Change { before, after });
+            assert_eq!(heard(&inbox).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_child_wakes_the_engine_that_has_it_and_the_one_that_had_it() {
+        let inbox = open_inbox();
+        let listener = of_child::<ConfigMap>(&inbox);
+        let child = |engine: &str| {
+            let labels = json!({ firebolt_api::key::Label::Engine.key(): engine });
+            Some(object("x", &json!({ "labels": labels }), &json!({})))
+        };
+        listener(&Change {
+            before: child("a"),
+            after: child("b"),
+        });
+        assert_eq!(heard(&inbox).await, ordinary(&["a", "b"]));
+    }
+}

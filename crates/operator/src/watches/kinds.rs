@@ -1,0 +1,194 @@
+//! What is watched of each kind, and what is kept of an object.
+//!
+//! Kept is what decisions read. The rest is dropped when it arrives, so that memory follows the number of engines and
+//! not the size of what Kubernetes says about them.
+
+use std::fmt::Debug;
+
+use firebolt_api::key::Label;
+use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodSpec, PodStatus, Service};
+use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use crate::key::ObjectKey;
+use crate::settings::Settings;
+
+/// A kind that the operator watches.
+pub trait Watched:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Debug + Clone + Send + Sync + 'static
+{
+    /// Which objects, as a label selector; none for all.
+    fn selector(settings: &Settings) -> Option<String>;
+
+    /// The engine that the object belongs to, as far as its labels say.
+    fn belongs_to(&self) -> Option<ObjectKey> {
+        None
+    }
+
+    /// Drops what is large and never read.
+    fn prune(&mut self) {}
+}
+
+impl Watched for FireboltEngine {
+    fn selector(settings: &Settings) -> Option<String> {
+        settings.selector.to_parameter()
+    }
+}
+
+impl Watched for FireboltInstance {
+    fn selector(settings: &Settings) -> Option<String> {
+        settings.selector.to_parameter()
+    }
+}
+
+impl Watched for FireboltEngineClass {
+    fn selector(settings: &Settings) -> Option<String> {
+        settings.selector.to_parameter()
+    }
+}
+
+impl Watched for StatefulSet {
+    fn selector(_: &Settings) -> Option<String> {
+        Some(of_engines())
+    }
+
+    fn belongs_to(&self) -> Option<ObjectKey> {
+        engine_of(self)
+    }
+
+    /// A StatefulSet is never changed after it was created, so its specification matters only if somebody did: Kubernetes
+    /// counts that.
+    fn prune(&mut self) {
+        self.status = None;
+        if self.metadata.generation == Some(1)
+            && let Some(spec) = self.spec.take()
+        {
+            self.spec = Some(StatefulSetSpec {
+                replicas: spec.replicas,
+                ..StatefulSetSpec::default()
+            });
+        }
+    }
+}
+
+impl Watched for Service {
+    fn selector(_: &Settings) -> Option<String> {
+        Some(of_engines())
+    }
+
+    fn belongs_to(&self) -> Option<ObjectKey> {
+        engine_of(self)
+    }
+
+    fn prune(&mut self) {
+        self.status = None;
+    }
+}
+
+impl Watched for ConfigMap {
+    fn selector(_: &Settings) -> Option<String> {
+        Some(of_engines())
+    }
+
+    fn belongs_to(&self) -> Option<ObjectKey> {
+        engine_of(self)
+    }
+}
+
+impl Watched for Pod {
+    fn selector(_: &Settings) -> Option<String> {
+        Some(of_engines())
+    }
+
+    fn belongs_to(&self) -> Option<ObjectKey> {
+        engine_of(self)
+    }
+
+    fn prune(&mut self) {
+        self.metadata.annotations = None;
+        self.spec = self.spec.take().map(|spec| PodSpec {
+            node_name: spec.node_name,
+            ..PodSpec::default()
+        });
+        self.status = self.status.take().map(|status| PodStatus {
+            phase: status.phase,
+            reason: status.reason,
+            conditions: status.conditions,
+            pod_ip: status.pod_ip,
+            container_statuses: status.container_statuses.map(pruned),
+            init_container_statuses: status.init_container_statuses.map(pruned),
+            ..PodStatus::default()
+        });
+    }
+}
+
+fn pruned(statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
+    let keep = |status: ContainerStatus| ContainerStatus {
+        name: status.name,
+        ready: status.ready,
+        restart_count: status.restart_count,
+        state: status.state,
+        last_state: status.last_state,
+        ..ContainerStatus::default()
+    };
+    statuses.into_iter().map(keep).collect()
+}
+
+/// Everything that any engine has ever made: each object carries the name of its engine.
+fn of_engines() -> String {
+    Label::Engine.key().to_owned()
+}
+
+fn engine_of<K: Resource>(object: &K) -> Option<ObjectKey> {
+    let engine = object.labels().get(Label::Engine.key())?;
+    Some(ObjectKey::new(object.namespace()?, engine))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(generation: i64) -> StatefulSet {
+        let set = json!({
+            "metadata": { "name": "s", "generation": generation },
+            "spec": { "replicas": 2, "serviceName": "x", "selector": {}, "template": { "spec": { "containers": [] } } },
+            "status": { "replicas": 2 },
+        });
+        let mut set: StatefulSet = serde_json::from_value(set).unwrap();
+        set.prune();
+        set
+    }
+
+    #[test]
+    fn the_specification_of_a_stateful_set_is_kept_only_if_somebody_changed_it() {
+        let (untouched, changed) = (set(1).spec.unwrap(), set(2).spec.unwrap());
+        assert_eq!((untouched.replicas, untouched.service_name), (Some(2), None));
+        assert_eq!(
+            (changed.replicas, changed.service_name.as_deref()),
+            (Some(2), Some("x"))
+        );
+    }
+
+    #[test]
+    fn of_a_pod_only_its_state_is_kept() {
+        let pod = json!({
+            "metadata": { "name": "p", "annotations": { "a": "b" } },
+            "spec": { "nodeName": "n", "containers": [{ "name": "engine", "image": "i" }] },
+            "status": { "phase": "Running", "podIP": "10.0.0.1", "hostIP": "10.0.0.2",
+                "containerStatuses": [{ "name": "engine", "ready": true, "restartCount": 1, "image": "i", "imageID": "d" }] },
+        });
+        let mut pod: Pod = serde_json::from_value(pod).unwrap();
+        pod.prune();
+        assert_eq!(pod.metadata.annotations, None);
+        assert!(pod.spec.as_ref().unwrap().containers.is_empty());
+        let status = pod.status.unwrap();
+        assert_eq!((status.pod_ip.as_deref(), status.host_ip), (Some("10.0.0.1"), None));
+        let container = &status.container_statuses.unwrap()[0];
+        assert_eq!((container.name.as_str(), container.image.as_str()), ("engine", ""));
+    }
+}

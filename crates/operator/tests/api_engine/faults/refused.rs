@@ -1,0 +1,109 @@
+//! A3: writes that are refused, cut off, or never answered.
+
+use std::time::Duration;
+
+use firebolt_operator::connect::LONGEST_SILENCE;
+use rstest::rstest;
+
+use super::stage::{ENGINE, Stage};
+use crate::fixture::engine;
+use crate::proxy::{Fault, Outcome, Verb, Write, answer, every, writes};
+use crate::support::SOON;
+
+/// However writes fail, and each of them does, the engine ends as if none had.
+#[rstest]
+#[case::conflict(answer(409), 1)]
+#[case::storm_of_conflicts(answer(409), 3)]
+#[case::error(answer(500), 1)]
+#[case::unavailable(answer(503), 1)]
+#[case::reset(Fault::CutBefore, 1)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_whose_every_write_fails_at_first_ends_as_if_none_had(
+    #[case] fault: Fault,
+    #[case] in_a_row: usize,
+) {
+    let stage = Stage::begin().await;
+    let rule = stage.proxy.on(writes().in_a_row(in_a_row, 0), fault);
+    stage.story().await;
+    stage.at_rest(1).await;
+    let tried = stage.proxy.writes();
+    let stored = tried.iter().filter(|write| write.is_stored()).count();
+    assert!(
+        rule.struck() >= stored.div_ceil(2),
+        "{} of {} failed",
+        rule.struck(),
+        tried.len()
+    );
+}
+
+/// A server that is overloaded says when to come back, and nobody comes back sooner.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_turned_away_is_tried_again_no_sooner_than_it_was_told() {
+    let pause = Duration::from_secs(1);
+    let fault = Fault::Answer {
+        code: 429,
+        retry_after: Some(pause.as_secs()),
+    };
+    let stage = Stage::begin().await;
+    let resources = ["statefulsets", "configmaps", "fireboltengines"];
+    let rules = resources.map(|resource| stage.proxy.on(writes().of(resource).next(1), fault.clone()));
+    stage.scene.create(&engine(ENGINE).0).await;
+    stage.at_rest(0).await;
+    let asked = stage.proxy.writes();
+    for (resource, rule) in resources.into_iter().zip(rules) {
+        assert_eq!(rule.struck(), 1, "{resource}");
+        let first = asked.iter().position(|write| write.call.resource == resource).unwrap();
+        let again = asked[first + 1..]
+            .iter()
+            .find(|write| write.call == asked[first].call)
+            .unwrap();
+        let waited = again.at - asked[first].at;
+        assert!(waited >= pause, "{resource}: tried again after {waited:?}");
+    }
+}
+
+/// A write that nobody answers holds up its own engine until the operator gives up on it, and no other engine.
+#[rstest]
+#[case::of_a_child("statefulsets")]
+#[case::of_the_engine("fireboltengines")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_never_answered_is_given_up_on(#[case] resource: &str) {
+    let stage = Stage::begin().await;
+    let name = if resource == "statefulsets" { "a-g0" } else { ENGINE };
+    let rule = stage.proxy.on(writes().of(resource).named(name).next(1), Fault::Hold);
+    stage.scene.create(&engine(ENGINE).0).await;
+    rule.happened().await;
+    stage.scene.create(&engine("other").0).await;
+    stage.scene.wait_for_generation("other", 0).await;
+    let held = |writes: &[Write]| {
+        writes
+            .iter()
+            .filter(|write| write.call.name.as_deref() == Some(name))
+            .count()
+            > 1
+    };
+    let proxy = &stage.proxy;
+    proxy.wait_for_writes_within(LONGEST_SILENCE + SOON, "it is tried again", held);
+    stage.scene.wait_for_generation(ENGINE, 0).await;
+    // The first attempt arrives at last, long after the second was carried out.
+    rule.release();
+    stage.proxy.wait_for_writes("the late one is answered", |writes| {
+        writes.iter().all(|write| write.outcome != Outcome::Pending)
+    });
+    stage.change(1).await;
+    stage.scene.wait_for_generation(ENGINE, 1).await;
+    stage.invariants.hold().await;
+}
+
+/// Events are for people; no engine waits for them.
+#[rstest]
+#[case::refused(answer(500))]
+#[case::never_answered(Fault::Hold)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_does_not_wait_for_its_events(#[case] fault: Fault) {
+    let stage = Stage::begin().await;
+    stage.proxy.on(every(Verb::Create, "events"), fault.clone());
+    stage.proxy.on(every(Verb::Patch, "events"), fault);
+    stage.story().await;
+    stage.at_rest(1).await;
+}

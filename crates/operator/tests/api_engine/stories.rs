@@ -1,0 +1,240 @@
+//! Rollouts from their beginning to their end.
+
+use firebolt_api::EnginePhase::{Creating, Stable, Stopped};
+use firebolt_api::key::{Annotation, Finalizer, Label};
+use firebolt_api::name::EngineNames;
+use firebolt_api::{FireboltEngine, FireboltEngineClass};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::fixture::{IMAGE, INSTANCE_ID, METADATA_ENDPOINT, class, engine, new_image, new_replicas};
+use crate::metrics_server::Answer;
+use crate::pod_status::Behaviour;
+use crate::scene::{Namespaced, Scene, ready};
+
+const NEW_IMAGE: &str = "registry.example/engine:2";
+
+/// What every child of generation `generation` says about where it belongs; none for what outlives generations.
+fn assert_belongs<K: Namespaced>(object: &K, engine: &FireboltEngine, generation: Option<i64>) {
+    let name = object.name_any();
+    let labels = object.labels();
+    assert_eq!(labels[Label::Engine.key()], engine.name_any(), "{name}");
+    let number = generation.map(|generation| generation.to_string());
+    assert_eq!(labels.get(Label::Generation.key()), number.as_ref(), "{name}");
+    let [owner] = object.owner_references() else {
+        panic!("{name} has one owner: {:?}", object.owner_references());
+    };
+    assert_eq!(
+        (owner.kind.as_str(), Some(&owner.uid)),
+        ("FireboltEngine", engine.metadata.uid.as_ref())
+    );
+    assert_eq!(owner.controller, Some(true), "{name}");
+}
+
+/// The image of the engine in the StatefulSet of a generation.
+fn image(set: &StatefulSet) -> Option<&str> {
+    let pod = set.spec.as_ref()?.template.spec.as_ref()?;
+    pod.containers.first()?.image.as_deref()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_deploy_reaches_stable_with_every_object_in_place() {
+    let scene = Scene::begin().await;
+    let engine = scene.deploy(&engine("a").replicas(2)).await;
+    let (names, engine_ref) = (EngineNames("a"), &engine);
+    assert!(engine.finalizers().contains(&Finalizer::Engine.key().to_owned()));
+    assert_eq!(ready(&engine).map(|ready| ready.reason).as_deref(), Some("EngineReady"));
+
+    let set: StatefulSet = scene.the(&names.stateful_set(0)).await;
+    assert_belongs(&set, engine_ref, Some(0));
+    assert!(set.annotations().contains_key(Annotation::Fingerprint.key()));
+    assert_eq!(image(&set), Some(IMAGE));
+    let spec = set.spec.as_ref().unwrap();
+    assert_eq!(
+        (spec.replicas, spec.service_name.as_deref()),
+        (Some(2), Some("a-g0-hl"))
+    );
+
+    let headless: Service = scene.the(&names.headless_service(0)).await;
+    assert_belongs(&headless, engine_ref, Some(0));
+    let routing: Service = scene.the(&names.routing_service()).await;
+    assert_belongs(&routing, engine_ref, None);
+    assert_eq!(scene.routed_to("a").await, Some(0));
+
+    let config: ConfigMap = scene.the(&names.config_map(0)).await;
+    assert_belongs(&config, engine_ref, Some(0));
+    let text = &config.data.unwrap()["config.yaml"];
+    for part in [INSTANCE_ID, METADATA_ENDPOINT, "a-g0-1.a-g0-hl"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    scene.wait_for_event("a", "Stable").await;
+    let told: Vec<String> = scene.events("a").await.into_iter().map(|event| event.reason).collect();
+    assert_eq!(told, ["Creating", "Switching", "Stable"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_larger_engine_is_a_new_generation() {
+    let scene = Scene::begin().await;
+    scene.deploy(&engine("a")).await;
+    scene.edit_engine("a", new_replicas(3)).await;
+    let status = scene.wait_for_phase("a", Stable).await;
+    assert_eq!((status.active_generation, status.draining_generation), (1, None));
+    assert_eq!((status.replicas, scene.routed_to("a").await), (Some(3), Some(1)));
+    scene.wait_until_gone::<StatefulSet>("a-g0").await;
+    let pods = scene.list::<Pod>().await;
+    assert_eq!(
+        pods.iter().map(ResourceExt::name_any).collect::<Vec<_>>(),
+        ["a-g1-0", "a-g1-1", "a-g1-2"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_is_stopped_and_comes_back() {
+    let scene = Scene::begin().await;
+    scene.deploy(&engine("a")).await;
+    scene.edit_engine("a", new_replicas(0)).await;
+    let status = scene.wait_for_phase("a", Stopped).await;
+    assert_eq!(status.active_generation, 1);
+    scene.wait_until_gone::<Pod>("a-g0-0").await;
+    let stopped = ready(&scene.the("a").await).unwrap();
+    assert_eq!((stopped.status.as_str(), stopped.reason.as_str()), ("False", "Stopped"));
+    scene.edit_engine("a", new_replicas(2)).await;
+    assert_eq!(scene.wait_for_phase("a", Stable).await.active_generation, 2);
+    scene.wait_until_gone::<StatefulSet>("a-g1").await;
+    assert_eq!(scene.routed_to("a").await, Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_while_creating_gives_up_the_unfinished_generation() {
+    let scene = Scene::begin().await;
+    scene.deploy(&engine("a")).await;
+    scene.node.plan(&scene.namespace, "a-g1", Behaviour::Pending);
+    scene.edit_engine("a", new_image("registry.example/engine:typo")).await;
+    let created = async || scene.get::<Pod>("a-g1-0").await;
+    scene.eventually("the pod of generation 1 is there", created).await;
+    assert_eq!(scene.wait_for_phase("a", Creating).await.active_generation, 0);
+    assert_eq!(scene.routed_to("a").await, Some(0));
+    scene.edit_engine("a", new_image(NEW_IMAGE)).await;
+    assert_eq!(scene.wait_for_phase("a", Stable).await.active_generation, 2);
+    scene.wait_until_gone::<StatefulSet>("a-g1").await;
+    scene.wait_until_gone::<StatefulSet>("a-g0").await;
+    assert_eq!(image(&scene.the("a-g2").await), Some(NEW_IMAGE));
+    // The last event of the rollout, so that none can follow.
+    let over = async || {
+        let events = scene.events("a").await;
+        let over = events.iter().filter(|event| event.reason == "Stable").count() == 2;
+        over.then_some(events)
+    };
+    let events = scene.eventually("both rollouts are told of", over).await;
+    assert!(
+        !events
+            .iter()
+            .any(|event| event.message.contains("Queries go to generation 1")),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generation_that_fails_says_why_and_leaves_the_old_one_serving() {
+    let scene = Scene::begin().await;
+    scene.deploy(&engine("a")).await;
+    scene
+        .node
+        .plan(&scene.namespace, "a-g1", Behaviour::CrashLoop { exit_code: 137 });
+    scene.edit_engine("a", new_image(NEW_IMAGE)).await;
+    let said = scene.wait_for_message("a", "137").await;
+    assert!(said.status == "False" && said.message.contains("a-g1-0"), "{said:?}");
+    scene.node.plan(&scene.namespace, "a-g1", Behaviour::ImagePullBackOff);
+    let said = scene.wait_for_message("a", NEW_IMAGE).await;
+    assert!(said.status == "False" && said.message.contains("a-g1-0"), "{said:?}");
+    assert_eq!(
+        (scene.routed_to("a").await, scene.generations("a").await),
+        (Some(0), vec![0, 1])
+    );
+    // The cause goes away by itself: the same generation goes on.
+    scene.node.plan(&scene.namespace, "a-g1", Behaviour::Ready);
+    scene.wait_for_generation("a", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_of_a_class_rolls_its_engines_unless_it_is_about_draining() {
+    let scene = Scene::begin().await;
+    scene
+        .create(&class("c").pod_label("team", "one").drain_interval(1).0)
+        .await;
+    scene.deploy(&engine("a").class("c").drain_from_class()).await;
+    let hash = |set: &StatefulSet| set.annotations()[Annotation::EngineClassHash.key()].clone();
+    let first: StatefulSet = scene.the("a-g0").await;
+    let labels = json!({ "spec": { "template": { "metadata": { "labels": { "team": "two" } } } } });
+    scene.edit::<FireboltEngineClass>("c", labels).await;
+    scene.wait_for_generation("a", 1).await;
+    assert_ne!(hash(&first), hash(&scene.the("a-g1").await));
+    assert_eq!(scene.the::<Pod>("a-g1-0").await.labels()["team"], "two");
+
+    // The next rollout shows that the edit was seen: it does not wait for the queries any more.
+    let busy = Answer::Queries {
+        running: 1,
+        suspended: 0,
+    };
+    scene.node.metrics(&scene.namespace, "a-g1", busy);
+    scene
+        .edit::<FireboltEngineClass>("c", json!({ "spec": { "drainCheckEnabled": false } }))
+        .await;
+    scene.edit_engine("a", new_image(NEW_IMAGE)).await;
+    assert_eq!(scene.wait_for_phase("a", Stable).await.active_generation, 2);
+    assert_eq!(image(&scene.the("a-g2").await), Some(NEW_IMAGE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_that_is_removed_is_not_on_the_next_generation() {
+    let scene = Scene::begin().await;
+    scene
+        .deploy(&engine("a").pod_label("team", "one").pod_label("stage", "test"))
+        .await;
+    assert_eq!(scene.the::<Pod>("a-g0-0").await.labels()["team"], "one");
+    let removal = json!({ "spec": { "template": { "metadata": { "labels": { "team": null } } } } });
+    scene.edit_engine("a", removal).await;
+    assert_eq!(scene.wait_for_phase("a", Stable).await.active_generation, 1);
+    let pod: Pod = scene.the("a-g1-0").await;
+    assert_eq!(
+        (pod.labels().get("team"), pod.labels()["stage"].as_str()),
+        (None, "test")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_engine_leaves_nothing_behind() {
+    let scene = Scene::begin().await;
+    scene.deploy(&engine("a").replicas(2)).await;
+    scene.node.plan(&scene.namespace, "a-g0-0", Behaviour::HoldTermination);
+    scene.delete::<FireboltEngine>("a").await;
+    let ending = async || {
+        let pod = scene.get::<Pod>("a-g0-0").await;
+        pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+            .then_some(())
+    };
+    scene.eventually("the pod is told to end", ending).await;
+    // Whoever sees the engine gone may rely on its pods being gone.
+    scene.the::<FireboltEngine>("a").await;
+    scene.node.plan(&scene.namespace, "a-g0-0", Behaviour::Ready);
+    scene.wait_until_gone::<FireboltEngine>("a").await;
+    let kinds = "statefulsets,pods,services,configmaps,persistentvolumeclaims,controllerrevisions,endpointslices";
+    let selector = format!("{}=a", Label::Engine);
+    let left = scene.kubectl(&[
+        "get",
+        "statefulsets,pods,services,configmaps",
+        "-l",
+        &selector,
+        "-o",
+        "name",
+    ]);
+    assert_eq!(left.unwrap(), "");
+    // Kubernetes itself clears away the rest.
+    let nothing = async || {
+        let left = scene.kubectl(&["get", kinds, "-l", &selector, "-o", "name"]);
+        left.is_ok_and(|left| left.is_empty()).then_some(())
+    };
+    scene.eventually("nothing is left of the engine", nothing).await;
+}
