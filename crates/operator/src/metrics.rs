@@ -113,7 +113,6 @@ impl Metrics {
         match role {
             Role::Standby => {
                 self.leader.set(0);
-                self.engines.gauges.clear();
             }
             Role::Leading => {
                 self.leader.set(1);
@@ -130,6 +129,8 @@ impl Metrics {
         }
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        // Read anew the next time; nobody needs them in between.
+        self.engines.gauges.clear();
         text
     }
 }

@@ -20,6 +20,8 @@ use super::schedule::Spans;
 /// How long a wake is honoured: longer than a cold start between two stamps of the gateway, short enough that a request
 /// which was given up does not hold the engine.
 pub const WAKE_TTL: Duration = Duration::from_mins(5);
+/// How much of a stamp that cannot be read is told.
+const LONGEST_STAMP: usize = 50;
 /// How far the clock of the gateway may be ahead of ours.
 pub const CLOCK_SKEW: Duration = Duration::from_mins(1);
 
@@ -35,7 +37,7 @@ pub(super) struct Decision {
 }
 
 impl Decision {
-    /// Last of all writes: what it sets off begins with the next pass.
+    /// What it sets off begins with the next pass.
     pub fn write(&self, input: &Input) -> Option<Write> {
         let resource_version = input.engine.metadata.resource_version.clone().unwrap_or_default();
         self.scale.map(|to| Write::SetReplicas {
@@ -297,6 +299,7 @@ fn wake(input: &Input) -> Wake {
     };
     let key = Annotation::WakeRequested;
     let Ok(stamp) = text.parse::<Timestamp>() else {
+        let text: String = text.chars().take(LONGEST_STAMP).collect();
         return Wake::Ignored(format!(
             "The annotation {key} is ignored: {text:?} is no RFC 3339 time, such as 2026-11-16T08:00:00Z."
         ));

@@ -1,5 +1,7 @@
 //! Draining: the old generation finishes its queries.
 
+use std::time::Duration;
+
 use firebolt_api::EnginePhase;
 
 use super::input::{Drain, DrainSample, Input};
@@ -18,8 +20,13 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
     let writes = mend(input, before);
     if input.routed_to() == Some(old) {
         // New queries still reach it: whatever was counted, it is not drained.
+        let look_again = if writes.is_empty() {
+            input.drain.interval
+        } else {
+            Duration::ZERO
+        };
         return Step {
-            look_again: Some(std::time::Duration::ZERO),
+            look_again: Some(look_again),
             ..Step::stay(before, writes)
         };
     }
@@ -125,6 +132,13 @@ mod tests {
         assert_eq!(case.plan().writes, [route_to(1)]);
         assert_eq!(case.status().phase, Some(Draining));
         assert_eq!(case.reported().plan().look_again, Some(std::time::Duration::ZERO));
+    }
+
+    #[test]
+    fn a_route_that_cannot_be_moved_is_looked_at_again_in_time() {
+        let held = draining().routed(0).routing(|routing| routing.meta.terminating = true);
+        assert_eq!(held.plan().writes, []);
+        assert_eq!(held.reported().plan().look_again, Some(Duration::from_secs(5)));
     }
 
     #[test]

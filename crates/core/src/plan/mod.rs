@@ -88,11 +88,12 @@ fn advance(input: &Input, before: Progress) -> Plan {
     let mut step = step(input, before);
     let mut events = Vec::new();
     if step.progress.current == before.current {
-        sweep::prepend(input, before, &mut step);
+        sweep::add(input, before, &mut step);
     }
     let auto_stop = step.settled.then(|| auto_stop::decide(input, before)).flatten();
     if let Some(decision) = &auto_stop {
-        step.writes.extend(decision.write(input));
+        // First of all: somebody waits for it, and no repair that fails may come between.
+        step.writes.splice(0..0, decision.write(input));
         step.look_again = sooner(step.look_again, decision.look_again);
         events.extend(decision.events.iter().cloned());
     }

@@ -34,8 +34,8 @@ impl Plan {
     /// and decides again; the second decision stands.
     ///
     /// Grave are: what the phases do that trust a single look (switching moves on when it sees the Service, cleaning
-    /// deletes); moving the routing Service; deleting anything; calling a generation drained; undoing a switch; and starting
-    /// a generation, which an object that a cache has not seen yet must not set off.
+    /// deletes); moving the routing Service; deleting anything; calling a generation ready or drained; undoing a switch; and
+    /// starting a generation, which an object that a cache has not seen yet must not set off.
     #[must_use]
     pub fn needs_live_reads(&self, input: &Input) -> bool {
         if self.writes == [Write::AddFinalizer] {
@@ -55,12 +55,22 @@ impl Plan {
             | Write::CreateStatefulSet { .. }
             | Write::SetReplicas { .. } => false,
         });
-        let current = |status: &FireboltEngineStatus| status.current_generation;
-        let starts = self.status.as_ref().map(current) > before.map(current) && self.status.is_some();
         let (was, becomes) = (phase(before), phase(self.status.as_ref()));
-        let drained = becomes == Some(EnginePhase::Cleaning);
+        // The next phases look live. What they would take back at once must not come from a cache that lags behind.
+        let moves_on = matches!(becomes, Some(EnginePhase::Switching | EnginePhase::Cleaning)) && was != becomes;
         let undone = was == Some(EnginePhase::Draining) && becomes == Some(EnginePhase::Creating);
-        trusting || grave || starts || drained || undone
+        trusting || grave || self.starts_generation(input) || moves_on || undone
+    }
+}
+
+impl Plan {
+    /// Whether the decision is to make a new generation. Then the caller makes sure that it knows the newest class and
+    /// instance too: from old ones, every engine would be rolled back.
+    #[must_use]
+    pub fn starts_generation(&self, input: &Input) -> bool {
+        let current = |status: &FireboltEngineStatus| status.current_generation;
+        let before = input.engine.status.as_ref().map(current);
+        self.status.is_some() && self.status.as_ref().map(current) > before
     }
 }
 
@@ -187,8 +197,9 @@ mod tests {
     #[case::nothing_new(engine("a").serving(0).at(Stable).reported(), false)]
     #[case::repair(engine("a").serving(0).at(Stable).lost_config(0), false)]
     #[case::creating(creating(), false)]
-    #[case::all_ready(engine("a").serving(0).whole(1).at(Creating), false)]
+    #[case::all_ready(engine("a").serving(0).whole(1).at(Creating), true)]
     #[case::still_draining(engine("a").whole(0).serving(1).at(Draining), false)]
+    #[case::adds_the_finalizer(engine("a").but(|case| case.engine.metadata.finalizers = None), false)]
     #[case::no_status(engine("a").serving(0), true)]
     #[case::switching(engine("a").serving(0).whole(1).at(Switching), true)]
     #[case::sees_the_switch(engine("a").whole(0).serving(1).counting(Switching, 1, 0, None), true)]
@@ -197,6 +208,7 @@ mod tests {
     #[case::sweeps(engine("a").whole(0).serving(2).at(Stable), true)]
     #[case::starts_a_generation(engine("a").serving(0).at(Stable).wants("new"), true)]
     #[case::gives_a_generation_up(creating().wants("new"), true)]
+    #[case::undoes_the_switch(engine("a").whole(0).serving(1).at(Draining).lost_set(1), true)]
     #[case::calls_it_drained(engine("a").whole(0).serving(1).at(Draining).counted(0, Drain::Drained), true)]
     fn what_cannot_be_undone_is_decided_from_live_reads(#[case] case: Case, #[case] live: bool) {
         assert_eq!(case.needs_live_reads(), live, "{:?}", case.plan());

@@ -49,7 +49,7 @@ impl Progress {
     pub fn next_generation(self) -> Self {
         Self {
             phase: EnginePhase::Creating,
-            current: self.current + 1,
+            current: self.current.saturating_add(1),
             ..self
         }
     }

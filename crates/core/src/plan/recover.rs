@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 
 use firebolt_api::EnginePhase;
+use firebolt_api::name::MAX_GENERATION;
 
 use super::input::{Generation, Input};
 use super::phase::{Progress, terminal_phase};
@@ -28,7 +29,9 @@ pub(super) fn progress(input: &Input) -> Known {
         return Known::Sound(progress);
     }
     let current = said
-        .map_or(0, |status| status.current_generation)
+        .map(|status| status.current_generation)
+        .filter(|&number| number <= MAX_GENERATION)
+        .unwrap_or(0)
         .max(newest.unwrap_or(0))
         .max(0);
     let fresh = Progress {
@@ -53,7 +56,8 @@ fn sound(progress: Progress, newest: Option<i64>) -> bool {
         active,
         draining,
     } = progress;
-    let counted = current >= 0 && newest.is_none_or(|newest| newest <= current);
+    // A number beyond the last that names are laid out for was not counted to, but written by hand.
+    let counted = (0..=MAX_GENERATION).contains(&current) && newest.is_none_or(|newest| newest <= current);
     let placed = match phase {
         EnginePhase::Stable | EnginePhase::Stopped => active == Some(current) && draining.is_none(),
         EnginePhase::Creating | EnginePhase::Switching => {
@@ -191,6 +195,13 @@ mod tests {
         assert_eq!(case.status().current_generation, 9);
         let empty = engine("a").counting(Stable, 9, 8, None);
         assert_eq!(empty.status().current_generation, 9);
+    }
+
+    #[test]
+    fn a_number_that_was_never_counted_to_is_forgotten() {
+        let absurd = engine("a").serving(3).counting(Stable, i64::MAX, i64::MAX, None);
+        assert_eq!(absurd.plan().events[0].reason, "StatusRecovered");
+        assert_eq!(absurd.status().current_generation, 3);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The sweep: generations that nothing names any more are removed, at the beginning of every pass.
+//! The sweep: generations that nothing names any more are removed, in every pass.
 //!
 //! It removes what an abandoned rollout, a crash or a restore left behind. Three rules make it safe:
 //! - the *keep set*: whatever the persisted status or the routing Service names stays;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::delete;
 use super::input::Input;
+use super::output::Write;
 use super::phase::{Progress, Step};
 
 /// How many objects one pass deletes at most, so that a heap of leftovers delays nobody for long.
@@ -18,8 +19,8 @@ pub const BUDGET: usize = 100;
 const BACKLOG_DELAY: Duration = Duration::from_secs(2);
 
 /// Adds the deletes to a step. `persisted` is what the status in the cluster says, not what it is going to say: the
-/// deletes happen first.
-pub(super) fn prepend(input: &Input, persisted: Progress, step: &mut Step) {
+/// deletes happen before that.
+pub(super) fn add(input: &Input, persisted: Progress, step: &mut Step) {
     let named = [Some(persisted.current), persisted.active, persisted.draining];
     let floor = named.into_iter().flatten().max().unwrap_or(persisted.current);
     let keep = |number: i64| named.contains(&Some(number)) || selected(input) == Some(number) || number >= floor;
@@ -30,9 +31,11 @@ pub(super) fn prepend(input: &Input, persisted: Progress, step: &mut Step) {
         .copied()
         .filter(|&number| !keep(number));
     let mut deletes = orphans.flat_map(|number| delete::generation(input, number));
-    // Before anything else: a generation that is given up goes before the next one is created, so that crashes in a row
-    // cannot pile them up.
-    step.writes.splice(0..0, deletes.by_ref().take(BUDGET));
+    // A generation that is given up goes before the next one is created, so that crashes in a row cannot pile them up; but
+    // one that cannot be deleted must not keep the route from being repaired.
+    let creates = |write: &Write| matches!(write, Write::CreateStatefulSet { .. });
+    let place = step.writes.iter().position(creates).unwrap_or(step.writes.len());
+    step.writes.splice(place..place, deletes.by_ref().take(BUDGET));
     if deletes.next().is_some() {
         step.look_again = super::sooner(step.look_again, Some(BACKLOG_DELAY));
     }
@@ -45,11 +48,11 @@ fn selected(input: &Input) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use firebolt_api::EnginePhase::{Draining, Stable};
+    use firebolt_api::EnginePhase::{Creating, Draining, Stable};
 
     use super::*;
-    use crate::plan::fixture::{Case, engine};
-    use crate::plan::{Object, Write};
+    use crate::plan::Object;
+    use crate::plan::fixture::{Case, engine, route_to};
 
     fn deleted(case: &Case) -> Vec<String> {
         let name = |write: &Write| match write {
@@ -66,13 +69,16 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_names_is_removed_first_of_all() {
+    fn what_nothing_names_is_removed_after_the_route_is_right_and_before_anything_is_created() {
         let case = engine("a").whole(0).serving(2).at(Stable).unrouted();
         assert_eq!(deleted(&case), ["a-g0", "a-g0-hl", "a-g0-config"]);
-        assert!(matches!(
-            case.plan().writes[3],
-            Write::ApplyRoutingService { generation: 2 }
-        ));
+        assert_eq!(case.plan().writes[0], route_to(2));
+        let creating = engine("a").whole(0).serving(2).counting(Creating, 3, 2, None);
+        assert_eq!(deleted(&creating), ["a-g0", "a-g0-hl", "a-g0-config"]);
+        assert_eq!(
+            creating.plan().writes.last(),
+            Some(&Write::CreateStatefulSet { generation: 3 })
+        );
     }
 
     #[test]

@@ -45,6 +45,10 @@ pub struct Apply<'a> {
     pub engine: FireboltEngine,
     pub effective: &'a EffectiveEngine,
     pub observed: &'a Observed,
+    /// The version of the routing Service that was seen: it is moved only from where it was seen to point.
+    pub routing_version: Option<String>,
+    /// Whether `spec.replicas` was set.
+    pub scaled: bool,
     pub memory: &'a mut Memory,
 }
 
@@ -98,7 +102,8 @@ impl Apply<'_> {
             }
             Write::ApplyRoutingService { generation } => {
                 let seen = self.observed.routing.as_ref().map(|routing| &routing.meta);
-                let rendered = render::routing_service(self.effective, *generation);
+                let mut rendered = render::routing_service(self.effective, *generation);
+                rendered.metadata.resource_version = seen.and(self.routing_version.clone());
                 self.put::<Service>(Kind::Service, rendered, seen).await
             }
             Write::CreateStatefulSet { generation } => {
@@ -113,7 +118,9 @@ impl Apply<'_> {
             } => {
                 // The version stands for the value that was read too.
                 let patch = json!({ "metadata": { "resourceVersion": resource_version }, "spec": { "replicas": to } });
-                self.patch_engine(patch).await
+                self.patch_engine(patch).await?;
+                self.scaled = true;
+                Ok(())
             }
         }
     }
@@ -132,8 +139,17 @@ impl Apply<'_> {
             Some(meta) => {
                 rendered.meta_mut().uid = Some(meta.uid.clone());
                 let (parameters, patch) = (PatchParams::apply(FIELD_MANAGER).force(), Patch::Apply(&rendered));
-                self.request("apply", name_of(kind), &key, api.patch(&key.name, &parameters, &patch))
-                    .await?
+                let request = api.patch(&key.name, &parameters, &patch);
+                match self.request("apply", name_of(kind), &key, request).await {
+                    // What somebody changed stands beside what we apply where lists are merged, and together they may be
+                    // invalid, as are two ports of one name. Then the lists are replaced.
+                    Err(PassError::Write { source, .. }) if is_invalid(&source) => {
+                        let (parameters, patch) = (patching(), Patch::Merge(&rendered));
+                        let request = api.patch(&key.name, &parameters, &patch);
+                        self.request("patch", name_of(kind), &key, request).await?
+                    }
+                    applied => applied?,
+                }
             }
         };
         self.memory.wrote(kind, &written);
@@ -214,6 +230,19 @@ impl Apply<'_> {
             return Err(PassError::Outdated { object: key });
         }
         self.patch_status(next).await
+    }
+
+    /// Writes the conditions of a decision that could not be carried out, and nothing else of it.
+    pub async fn conditions(&mut self, planned: &FireboltEngineStatus) -> Result<(), PassError> {
+        let Some(mut status) = self.engine.status.clone() else {
+            return Ok(());
+        };
+        if status.conditions == planned.conditions {
+            return Ok(());
+        }
+        status.conditions.clone_from(&planned.conditions);
+        status.last_reconciled.clone_from(&planned.last_reconciled);
+        self.patch_status(&status).await
     }
 
     async fn patch_status(&mut self, next: &FireboltEngineStatus) -> Result<(), PassError> {
@@ -332,6 +361,10 @@ fn patching() -> PatchParams {
 
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+fn is_invalid(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 422)
 }
 
 fn is_not_found(error: &kube::Error) -> bool {

@@ -6,15 +6,19 @@ use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance, Metric
 use firebolt_core::plan::{Desired, DrainSettings, Gate, GateCause};
 use firebolt_core::resolve::{self, Defaults, EffectiveEngine, InstanceFacts};
 use firebolt_core::{admit, render};
+use kube::{Api, Client};
 
+use super::apply::LONGEST_REQUEST;
+use super::error::PassError;
 use crate::key::ObjectKey;
+use crate::settings::Settings;
 use crate::watches::{Caches, Store, Watched};
 
 /// How often an old generation is looked at that is not waited for. Nothing depends on it.
 const NOT_WAITED_FOR: Duration = Duration::from_secs(5);
 
 /// What is wanted of one engine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Wish {
     /// Everything resolved. While something is missing, only the identity of the engine in it is right.
     pub effective: EffectiveEngine,
@@ -27,11 +31,54 @@ pub struct Wish {
 }
 
 /// Puts together what is wanted, from the caches.
-pub fn wish(engine: &FireboltEngine, caches: &Caches, defaults: &Defaults, bounds: &admit::Bounds) -> Wish {
+pub fn wish(engine: &FireboltEngine, caches: &Caches, settings: &Settings) -> Wish {
     let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
     let instance = find(&caches.instances, namespace, &engine.spec.instance_ref);
     let class = (engine.spec.engine_class_ref.as_deref()).map(|name| find(&caches.engine_classes, namespace, name));
-    wish_from(engine, class, &instance, defaults, bounds)
+    wish_from(engine, class, &instance, &settings.defaults, &settings.bounds)
+}
+
+/// Puts together what is wanted, from the API server.
+pub async fn live(client: &Client, engine: &FireboltEngine, settings: &Settings) -> Result<Wish, PassError> {
+    let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
+    let instance = get(client, namespace, &engine.spec.instance_ref).await?;
+    let class = match engine.spec.engine_class_ref.as_deref() {
+        Some(name) => Some(get(client, namespace, name).await?),
+        None => None,
+    };
+    Ok(wish_from(
+        engine,
+        class,
+        &instance,
+        &settings.defaults,
+        &settings.bounds,
+    ))
+}
+
+async fn get<K: Watched>(client: &Client, namespace: &str, name: &str) -> Result<Lookup<K>, PassError> {
+    let key = ObjectKey::new(namespace, name);
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    match tokio::time::timeout(LONGEST_REQUEST, api.get_opt(name)).await {
+        Ok(Ok(Some(object))) => Ok(Lookup::Found(object)),
+        Ok(Ok(None)) => Ok(Lookup::Missing),
+        Ok(Err(error)) => Err(PassError::read("get", &K::kind(&()), &key, error)),
+        Err(_elapsed) => Err(PassError::TimedOut {
+            verb: "get",
+            kind: "object named by FireboltEngine",
+            object: key,
+            limit: LONGEST_REQUEST,
+        }),
+    }
+}
+
+impl Wish {
+    /// The same, but not to be rendered.
+    pub fn but(&self, gate: Gate) -> Self {
+        Self {
+            desired: Err(gate),
+            ..self.clone()
+        }
+    }
 }
 
 fn wish_from(

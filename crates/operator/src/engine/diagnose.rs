@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::apply::LONGEST_REQUEST;
 use super::memory::Memory;
-use crate::error::describe;
+use crate::error::{describe, shortened};
 
 /// How long the StatefulSet controller gets to make the pods before its events are looked at.
 const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(2);
@@ -21,6 +21,10 @@ const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(2);
 pub const EVERY: Duration = Duration::from_secs(10);
 /// Kubernetes merges events that repeat themselves; a StatefulSet has few different ones.
 const MOST_EVENTS: u32 = 32;
+
+/// The most that is taken over of an event, which anybody may have written.
+const LONGEST_MESSAGE: usize = 1000;
+const LONGEST_REASON: usize = 100;
 
 /// What the pods of a StatefulSet say about why they are not ready.
 pub fn pod_causes(generation: Option<&Generation>, all: &[Pod]) -> Vec<String> {
@@ -57,6 +61,12 @@ pub async fn warning(
     let selector = format!("involvedObject.uid={},type=Warning", set.meta.uid);
     let parameters = ListParams::default().fields(&selector).limit(MOST_EVENTS);
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    // What was found before stands until something else is found.
+    let before = memory
+        .warning
+        .take()
+        .filter(|(uid, _, _)| *uid == set.meta.uid)
+        .and_then(|(_, _, found)| found);
     let found = match tokio::time::timeout(LONGEST_REQUEST, api.list(&parameters)).await {
         Ok(Ok(events)) => newest(events.items),
         Ok(Err(error)) => {
@@ -64,19 +74,32 @@ pub async fn warning(
                 "cannot list events of a StatefulSet in {namespace}: {}",
                 describe(&error)
             );
-            None
+            before
         }
-        Err(_elapsed) => None,
+        Err(_elapsed) => before,
     };
     memory.warning = Some((set.meta.uid.clone(), Instant::now(), found.clone()));
     found
 }
 
 /// Pods are missing although there was time to make them.
-pub fn is_stuck(generation: &Generation, now: Timestamp) -> bool {
-    generation
+fn is_stuck(generation: &Generation, now: Timestamp) -> bool {
+    wait(generation, now) == Some(EVERY)
+}
+
+/// When to look for a reason, if pods are missing: once there was time to make them, and then every so often. Nothing else
+/// may come to say that there is one.
+pub fn wait(generation: &Generation, now: Timestamp) -> Option<Duration> {
+    let set = generation
         .live_set()
-        .is_some_and(|set| generation.pods.total < set.replicas && now.duration_since(set.created) > PATIENCE)
+        .filter(|set| generation.pods.total < set.replicas)?;
+    let left = PATIENCE - now.duration_since(set.created);
+    Some(
+        Duration::try_from(left)
+            .ok()
+            .filter(|left| !left.is_zero())
+            .unwrap_or(EVERY),
+    )
 }
 
 fn newest(events: Vec<Event>) -> Option<StatefulSetWarning> {
@@ -86,8 +109,8 @@ fn newest(events: Vec<Event>) -> Option<StatefulSetWarning> {
     let event = told.max_by_key(when)?;
     let repeated = event.series.as_ref().and_then(|series| series.count).or(event.count);
     Some(StatefulSetWarning {
-        reason: event.reason.unwrap_or_default(),
-        message: event.message.unwrap_or_default().trim().to_owned(),
+        reason: shortened(&event.reason.unwrap_or_default(), LONGEST_REASON),
+        message: shortened(event.message.unwrap_or_default().trim(), LONGEST_MESSAGE),
         count: repeated.unwrap_or(1),
     })
 }
@@ -127,5 +150,42 @@ mod tests {
         let found = newest(vec![event("bare", &json!({})), old]).unwrap();
         assert_eq!((found.message.as_str(), found.count), ("old", 3));
         assert_eq!(newest(Vec::new()), None);
+    }
+
+    #[test]
+    fn an_event_of_any_size_is_cut() {
+        let found = newest(vec![event(
+            &"x".repeat(50_000),
+            &json!({ "reason": "y".repeat(5_000) }),
+        )])
+        .unwrap();
+        assert_eq!(found.message.chars().count(), LONGEST_MESSAGE);
+        assert_eq!(found.reason.chars().count(), LONGEST_REASON);
+    }
+
+    #[test]
+    fn missing_pods_are_looked_into_when_there_was_time_to_make_them() {
+        let created: Timestamp = "2026-11-16T12:00:00Z".parse().unwrap();
+        let generation = |total| Generation {
+            stateful_set: Some(firebolt_core::plan::StatefulSet {
+                meta: firebolt_core::plan::Meta {
+                    uid: String::new(),
+                    owned: true,
+                    terminating: false,
+                    foreign_finalizers: Vec::new(),
+                },
+                fingerprint: None,
+                tampered: false,
+                replicas: 2,
+                created,
+            }),
+            pods: firebolt_core::plan::Pods { total, ready: 0 },
+            ..Generation::default()
+        };
+        let after = |millis| created + jiff::SignedDuration::from_millis(millis);
+        assert_eq!(wait(&generation(1), after(500)), Some(Duration::from_millis(1500)));
+        assert_eq!(wait(&generation(1), after(2_000)), Some(EVERY));
+        assert!(is_stuck(&generation(1), after(2_000)) && !is_stuck(&generation(1), after(1_999)));
+        assert_eq!(wait(&generation(2), after(9_000)), None, "all are there");
     }
 }

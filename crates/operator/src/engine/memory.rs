@@ -41,6 +41,8 @@ pub struct Memory {
     pub refused: Option<Refused>,
     /// Since when the engine has been in its phase, if this process saw the beginning.
     pub phase: Option<(EnginePhase, Instant)>,
+    /// Since when, and how often, something was put right that somebody changed.
+    pub repairs: Option<(Instant, u32)>,
     /// When a status was last written.
     pub told_at: Option<Instant>,
     /// The last look at the events of a StatefulSet: its UID, when, and what was found.
@@ -56,6 +58,8 @@ pub struct Refused {
     pub fingerprint: String,
     /// What is said about it.
     pub gate: Gate,
+    /// How often it was refused before.
+    pub attempts: u32,
     /// When it is tried again.
     pub retry_at: Instant,
 }

@@ -8,10 +8,12 @@
 //! `plan` in the core decides; everything here carries out the contract of its caller.
 
 mod apply;
+mod decide;
 mod desired;
 mod diagnose;
 mod error;
 mod gauges;
+mod hold_back;
 mod memory;
 mod metrics;
 mod observe;

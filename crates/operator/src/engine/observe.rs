@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use firebolt_api::key::{Annotation, Label};
-use firebolt_api::name::EngineNames;
+use firebolt_api::name::{EngineNames, MAX_GENERATION};
 use firebolt_api::{FireboltEngine, FireboltEngineStatus};
 use firebolt_core::plan::{Child, Generation, Meta, Observed, Pods, Routing, StatefulSet as SeenSet};
 use firebolt_core::resolve::EffectiveEngine;
@@ -18,6 +18,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::apply::LONGEST_REQUEST;
 use super::error::PassError;
 use crate::key::ObjectKey;
 use crate::watches::{Caches, Store, Watched};
@@ -48,6 +49,18 @@ pub fn cached(caches: &Caches, key: &ObjectKey) -> Option<Objects> {
 /// What the API server says. Found by label; and by name too where the status counts on an object, because labels can be
 /// removed. After a failure (`suspicious`), what is about to be created is looked for as well: its name may be taken.
 pub async fn live(client: &Client, engine: &FireboltEngine, suspicious: bool) -> Result<Objects, PassError> {
+    match tokio::time::timeout(LONGEST_REQUEST, read(client, engine, suspicious)).await {
+        Ok(objects) => objects,
+        Err(_elapsed) => Err(PassError::TimedOut {
+            verb: "read",
+            kind: "objects of FireboltEngine",
+            object: ObjectKey::of(engine),
+            limit: LONGEST_REQUEST,
+        }),
+    }
+}
+
+async fn read(client: &Client, engine: &FireboltEngine, suspicious: bool) -> Result<Objects, PassError> {
     let key = ObjectKey::of(engine);
     let reads = Reads { client, key: &key };
     let (mut stateful_sets, mut services, mut config_maps, pods) = tokio::try_join!(
@@ -175,8 +188,8 @@ impl Looking<'_> {
             .strip_prefix("-g")?
             .strip_suffix(suffix)?;
         let number: i64 = rest.parse().ok()?;
-        // "-g01", "-g+1": other names of the same number.
-        (rest == number.to_string()).then_some(number)
+        // "-g01", "-g+1": other names of the same number. Nor did we ever count to what names are not laid out for.
+        (rest == number.to_string() && (0..=MAX_GENERATION).contains(&number)).then_some(number)
     }
 
     fn meta<K: Resource>(&self, object: &K) -> Meta {

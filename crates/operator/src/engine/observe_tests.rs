@@ -141,6 +141,8 @@ fn what_this_engine_does_not_control_is_not_owned(#[case] change: fn(&mut Statef
 #[case("b-g3", false)]
 #[case("a-g3-config", false)]
 #[case("a-gx", false)]
+#[case("a-g-3", false)]
+#[case("a-g9223372036854775807", false)]
 fn an_object_belongs_to_the_generation_that_its_name_says(#[case] name: &str, #[case] counts: bool) {
     let mut objects = generation(3);
     objects.stateful_sets[0].metadata.name = Some(name.to_owned());

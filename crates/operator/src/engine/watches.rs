@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firebolt_api::key::Annotation;
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use crate::key::ObjectKey;
 use crate::queue::{Inbox, Lane};
@@ -38,7 +38,7 @@ pub fn of_engine(inbox: &Arc<Inbox<ObjectKey>>) -> impl Listener<FireboltEngine>
 pub fn of_child<K: Watched>(inbox: &Arc<Inbox<ObjectKey>>) -> impl Listener<K> + Clone + use<K> {
     let inbox = Arc::clone(inbox);
     move |change: &Change<K>| {
-        let owners = [&change.before, &change.after].map(|object| readable(object.as_ref()).and_then(K::belongs_to));
+        let owners = [&change.before, &change.after].map(|object| K::belongs_to(object.as_ref()?.meta()));
         for owner in owners.into_iter().flatten() {
             inbox.add(owner, Lane::Ordinary);
         }

@@ -29,8 +29,7 @@ impl Publisher {
         }
     }
 
-    pub async fn publish(&self, object: &ObjectReference, event: &Event) -> kube::Result<()> {
-        let now = Timestamp::now();
+    pub async fn publish(&self, object: &ObjectReference, event: &Event, now: Timestamp) -> kube::Result<()> {
         let name = object.name.as_deref().unwrap_or_default();
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let record = Record {

@@ -1,6 +1,6 @@
 //! What is next. Pure: the time is an argument.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
 use tokio::time::Instant;
@@ -31,6 +31,8 @@ pub struct Agenda<K> {
     again: HashMap<K, Lane>,
     timers: BTreeSet<(Instant, K)>,
     due: BTreeMap<K, Instant>,
+    /// Those whose timer rings for a look that was urgent and could not be finished.
+    unfinished: HashSet<K>,
     /// Those that are not looked at before then, whatever is seen of them, unless it is urgent.
     not_before: HashMap<K, Instant>,
 }
@@ -42,6 +44,8 @@ pub struct Again {
     pub due: Option<Instant>,
     /// Not before then, whatever is seen of it: the look has failed, and what it did itself must not set off the next.
     pub not_before: Option<Instant>,
+    /// The look could not be finished: if it was urgent, the next one is too.
+    pub unfinished: bool,
 }
 
 impl<K: Clone + Eq + Hash + Ord> Agenda<K> {
@@ -57,6 +61,7 @@ impl<K: Clone + Eq + Hash + Ord> Agenda<K> {
             again: HashMap::new(),
             timers: BTreeSet::new(),
             due: BTreeMap::new(),
+            unfinished: HashSet::new(),
             not_before: HashMap::new(),
         }
     }
@@ -92,15 +97,19 @@ impl<K: Clone + Eq + Hash + Ord> Agenda<K> {
         self.ring(now);
         let (key, lane) = self.pop(Lane::Urgent).or_else(|| self.pop(Lane::Ordinary))?;
         self.unset_timer(&key);
+        self.unfinished.remove(&key);
         self.running.insert(key.clone(), lane);
         Some(key)
     }
 
     /// The look is over.
     pub fn done(&mut self, key: &K, again: Again) {
-        self.running.remove(key);
+        let lane = self.running.remove(key);
         if let Some(due) = again.due {
             self.set_timer(key.clone(), due);
+        }
+        if again.unfinished && lane == Some(Lane::Urgent) {
+            self.unfinished.insert(key.clone());
         }
         if let Some(floor) = again.not_before {
             self.not_before.insert(key.clone(), floor);
@@ -134,7 +143,12 @@ impl<K: Clone + Eq + Hash + Ord> Agenda<K> {
         {
             self.unset_timer(&key);
             self.not_before.remove(&key);
-            self.add(key, Lane::Ordinary);
+            let lane = if self.unfinished.remove(&key) {
+                Lane::Urgent
+            } else {
+                Lane::Ordinary
+            };
+            self.add(key, lane);
         }
     }
 
@@ -182,7 +196,7 @@ mod tests {
     fn at(due: Instant) -> Again {
         Again {
             due: Some(due),
-            not_before: None,
+            ..Again::default()
         }
     }
 
@@ -281,6 +295,7 @@ mod tests {
         let failed = Again {
             due: Some(later(60)),
             not_before: Some(later(2)),
+            ..Again::default()
         };
         agenda.add("a", Lane::Ordinary);
         agenda.next(now);
@@ -310,10 +325,31 @@ mod tests {
             Again {
                 due: Some(later(60)),
                 not_before: Some(later(2)),
+                ..Again::default()
             },
         );
         assert_eq!(agenda.next_due(), Some(later(60)));
         assert_eq!(agenda.next(later(60)), Some("a"));
         assert!(agenda.not_before.is_empty());
+    }
+
+    #[test]
+    fn an_urgent_look_that_could_not_be_finished_stays_urgent() {
+        let (mut agenda, now) = (Agenda::new(1), Instant::now());
+        let unfinished = Again {
+            due: Some(now),
+            unfinished: true,
+            ..Again::default()
+        };
+        agenda.add("busy", Lane::Ordinary);
+        agenda.next(now);
+        agenda.add("wake", Lane::Urgent);
+        assert_eq!(agenda.next(now), Some("wake"));
+        agenda.done(&"wake", unfinished);
+        assert_eq!(agenda.next(now), Some("wake"), "all workers are busy");
+        agenda.done(&"wake", at(now));
+        assert_eq!(agenda.next(now), None, "it is finished now");
+        agenda.done(&"busy", unfinished);
+        assert_eq!(agenda.next(now), Some("wake"));
     }
 }

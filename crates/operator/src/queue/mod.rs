@@ -9,13 +9,19 @@ mod inbox;
 
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tracing::error;
 
 pub use self::agenda::{Again, Agenda, Lane};
 pub use self::inbox::Inbox;
+
+const AFTER_A_PANIC: Duration = Duration::from_mins(1);
 
 /// Looks at objects until `stop`, then lets what has begun come to its end.
 ///
@@ -36,7 +42,8 @@ pub async fn work<K, F>(
     let mut looks = JoinSet::new();
     while !stop.is_cancelled() {
         while let Some(key) = agenda.next(Instant::now()) {
-            let running = look(key.clone());
+            // One object that we cannot cope with must not stop the work on all others.
+            let running = AssertUnwindSafe(look(key.clone())).catch_unwind();
             looks.spawn(async move { (key, running.await) });
         }
         measure(agenda.waiting(), agenda.scheduled());
@@ -44,13 +51,27 @@ pub async fn work<K, F>(
             () = stop.cancelled() => break,
             news = inbox.take() => news.into_iter().for_each(|(key, lane)| agenda.add(key, lane)),
             Some(done) = looks.join_next() => match done {
-                Ok((key, again)) => agenda.done(&key, again),
-                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+                Ok((key, Ok(again))) => agenda.done(&key, again),
+                Ok((key, Err(_panic))) => {
+                    error!("the look at {key:?} ended in a panic, which is a bug: please report it with the log");
+                    agenda.done(&key, after_a_panic());
+                }
+                Err(ended) => unreachable!("looks are neither aborted nor do they panic: {ended}"),
             },
             () = until(agenda.next_due()) => {}
         }
     }
     looks.join_all().await;
+}
+
+/// A bug does not go away by trying again soon, but the world that sets it off may.
+fn after_a_panic() -> Again {
+    let later = Instant::now() + AFTER_A_PANIC;
+    Again {
+        due: Some(later),
+        not_before: Some(later),
+        unfinished: true,
+    }
 }
 
 async fn until(due: Option<Instant>) {
@@ -63,7 +84,6 @@ async fn until(due: Option<Instant>) {
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
-    use std::time::Duration;
 
     use tokio::sync::Notify;
 
@@ -124,12 +144,46 @@ mod tests {
                     }
                     Again {
                         due: Some(Instant::now() + Duration::from_secs(5)),
-                        not_before: None,
+                        ..Again::default()
                     }
                 }
             },
         )
         .await;
         assert_eq!(*times.lock().unwrap(), [Duration::ZERO, Duration::from_secs(5)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_costs_only_its_own_object_and_only_for_a_while() {
+        let (inbox, stop) = (Inbox::default(), CancellationToken::new());
+        inbox.open();
+        inbox.add("bad", Lane::Ordinary);
+        inbox.add("good", Lane::Ordinary);
+        let (seen, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
+        let look = |key: &'static str| {
+            let (seen, stop) = (seen.clone(), stop.clone());
+            async move {
+                let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                seen.push((key, start.elapsed()));
+                if seen.len() == 3 {
+                    stop.cancel();
+                } else if key == "bad" {
+                    drop(seen);
+                    panic!("on purpose");
+                }
+                Again::default()
+            }
+        };
+        work(&inbox, 1, stop.clone(), |_, _| (), look).await;
+        let mut seen = seen.lock().unwrap().clone();
+        seen[..2].sort_unstable();
+        assert_eq!(
+            seen,
+            [
+                ("bad", Duration::ZERO),
+                ("good", Duration::ZERO),
+                ("bad", AFTER_A_PANIC)
+            ]
+        );
     }
 }

@@ -9,6 +9,7 @@
 //! way round, the client would have parsed the object before it comes here.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -33,7 +34,7 @@ pub struct Guarded<K>(pub Result<K, Unreadable>);
 pub struct Unreadable {
     /// Where in the object the trouble is, and what it is.
     pub error: String,
-    /// What tells the object from others: name, namespace, UID and version. The rest is left out, because it may be
+    /// What tells the object from others: name, namespace, UID, version and labels. The rest is left out, because it may be
     /// what cannot be read: the record of who set which field is nested as deeply as the object.
     pub metadata: ObjectMeta,
 }
@@ -84,6 +85,7 @@ struct Identity {
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
 }
 
 impl From<Identity> for ObjectMeta {
@@ -93,6 +95,7 @@ impl From<Identity> for ObjectMeta {
             namespace: identity.namespace,
             uid: identity.uid,
             resource_version: identity.resource_version,
+            labels: identity.labels,
             ..Self::default()
         }
     }

@@ -5,12 +5,13 @@
 
 use std::fmt::Debug;
 
-use firebolt_api::key::Label;
+use firebolt_api::key::{Label, RESERVED_PREFIX};
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodSpec, PodStatus, Service};
-use kube::{Resource, ResourceExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use crate::key::ObjectKey;
@@ -23,8 +24,10 @@ pub trait Watched:
     /// Which objects, as a label selector; none for all.
     fn selector(settings: &Settings) -> Option<String>;
 
-    /// The engine that the object belongs to, as far as its labels say.
-    fn belongs_to(&self) -> Option<ObjectKey> {
+    /// The engine that an object with this metadata belongs to, as far as its labels say. Known even of an object that
+    /// cannot be read.
+    #[must_use]
+    fn belongs_to(_: &ObjectMeta) -> Option<ObjectKey> {
         None
     }
 
@@ -35,6 +38,10 @@ pub trait Watched:
 impl Watched for FireboltEngine {
     fn selector(settings: &Settings) -> Option<String> {
         settings.selector.to_parameter()
+    }
+
+    fn prune(&mut self) {
+        keep_own_annotations(&mut self.metadata);
     }
 }
 
@@ -55,13 +62,14 @@ impl Watched for StatefulSet {
         Some(of_engines())
     }
 
-    fn belongs_to(&self) -> Option<ObjectKey> {
-        engine_of(self)
+    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
+        engine_of(metadata)
     }
 
     /// A StatefulSet is never changed after it was created, so its specification matters only if somebody did: Kubernetes
     /// counts that.
     fn prune(&mut self) {
+        keep_own_annotations(&mut self.metadata);
         self.status = None;
         if self.metadata.generation == Some(1)
             && let Some(spec) = self.spec.take()
@@ -79,11 +87,12 @@ impl Watched for Service {
         Some(of_engines())
     }
 
-    fn belongs_to(&self) -> Option<ObjectKey> {
-        engine_of(self)
+    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
+        engine_of(metadata)
     }
 
     fn prune(&mut self) {
+        keep_own_annotations(&mut self.metadata);
         self.status = None;
     }
 }
@@ -93,8 +102,17 @@ impl Watched for ConfigMap {
         Some(of_engines())
     }
 
-    fn belongs_to(&self) -> Option<ObjectKey> {
-        engine_of(self)
+    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
+        engine_of(metadata)
+    }
+
+    /// Anybody may put our label on a ConfigMap of any size.
+    fn prune(&mut self) {
+        keep_own_annotations(&mut self.metadata);
+        self.binary_data = None;
+        if !is_made_by_an_engine(&self.metadata) {
+            self.data = None;
+        }
     }
 }
 
@@ -103,8 +121,8 @@ impl Watched for Pod {
         Some(of_engines())
     }
 
-    fn belongs_to(&self) -> Option<ObjectKey> {
-        engine_of(self)
+    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
+        engine_of(metadata)
     }
 
     fn prune(&mut self) {
@@ -142,9 +160,22 @@ fn of_engines() -> String {
     Label::Engine.key().to_owned()
 }
 
-fn engine_of<K: Resource>(object: &K) -> Option<ObjectKey> {
-    let engine = object.labels().get(Label::Engine.key())?;
-    Some(ObjectKey::new(object.namespace()?, engine))
+fn engine_of(metadata: &ObjectMeta) -> Option<ObjectKey> {
+    let engine = metadata.labels.as_ref()?.get(Label::Engine.key())?;
+    Some(ObjectKey::new(metadata.namespace.as_ref()?, engine))
+}
+
+/// Annotations of others are of any number and size, and never read.
+fn keep_own_annotations(metadata: &mut ObjectMeta) {
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|key, _| key.starts_with(RESERVED_PREFIX));
+    }
+}
+
+/// Whether an engine made it, as far as the object says.
+fn is_made_by_an_engine(metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.controller == Some(true) && owner.kind == FireboltEngine::kind(&()))
 }
 
 #[cfg(test)]
@@ -172,6 +203,24 @@ mod tests {
             (changed.replicas, changed.service_name.as_deref()),
             (Some(2), Some("x"))
         );
+    }
+
+    #[test]
+    fn of_a_config_map_that_no_engine_made_only_its_name_is_kept() {
+        let pruned = |owners: serde_json::Value| {
+            let metadata = json!({ "name": "c", "annotations": { "a": "b" }, "ownerReferences": owners });
+            let config_map = json!({ "metadata": metadata, "data": { "k": "v" }, "binaryData": { "k": "" } });
+            let mut config_map: ConfigMap = serde_json::from_value(config_map).unwrap();
+            config_map.prune();
+            assert_eq!(config_map.binary_data, None);
+            assert_eq!(config_map.metadata.annotations, Some([].into()));
+            config_map.data.is_some()
+        };
+        let owner = |kind: &str, controller: bool| json!([{ "apiVersion": "x", "kind": kind, "name": "a", "uid": "u", "controller": controller }]);
+        assert!(pruned(owner("FireboltEngine", true)));
+        assert!(!pruned(owner("FireboltEngine", false)));
+        assert!(!pruned(owner("Deployment", true)));
+        assert!(!pruned(json!([])));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use kube::Resource;
 use kube::runtime::watcher::Event;
 
 use super::guard::Guarded;
@@ -122,7 +123,7 @@ impl<K: Watched> Content<K> {
 }
 
 fn owner<K: Watched>(object: &Guarded<K>) -> Option<ObjectKey> {
-    object.0.as_ref().ok().and_then(K::belongs_to)
+    K::belongs_to(object.meta())
 }
 
 /// Feeds a store from one watch stream: a namespace, or the whole cluster.
@@ -217,6 +218,17 @@ mod tests {
         assert_eq!(names(&store, "a"), ["a-1", "a-2"]);
         assert!(store.get(&ObjectKey::new("m", "a-1")).is_some());
         assert_eq!(store.len(), 4);
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_not_absent() {
+        let store = Arc::new(Store::default());
+        let labels = json!({ firebolt_api::key::Label::Engine.key(): "a" });
+        let metadata = json!({ "namespace": "n", "name": "odd", "labels": labels });
+        let odd: Guarded<ConfigMap> = serde_json::from_value(json!({ "metadata": metadata, "data": "none" })).unwrap();
+        assert!(odd.0.is_err());
+        Feed::new(Arc::clone(&store), None).take(Event::Apply(odd));
+        assert_eq!(names(&store, "a"), ["odd"]);
     }
 
     #[test]

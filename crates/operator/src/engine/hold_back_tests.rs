@@ -1,0 +1,174 @@
+use firebolt_core::plan::{Desired, DrainSettings};
+use firebolt_core::resolve::{Defaults, InstanceFacts, resolve};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::key::ObjectKey;
+
+fn engine(status: Value) -> FireboltEngine {
+    FireboltEngine {
+        status: serde_json::from_value(status).unwrap(),
+        ..FireboltEngine::default()
+    }
+}
+
+fn status(reason: &str, message: &str) -> Value {
+    let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-11-16T12:00:00Z" });
+    json!({ "currentGeneration": 0, "activeGeneration": -1, "phase": "creating", "conditions": [condition] })
+}
+
+fn planned(next: Value) -> Plan {
+    Plan {
+        writes: Vec::new(),
+        status: serde_json::from_value(next).unwrap(),
+        events: Vec::new(),
+        look_again: None,
+    }
+}
+
+/// Whether the next status is written, so long after the last one.
+async fn is_written(seconds: u64, next: Value) -> bool {
+    let engine = engine(status("Rolling", "1 of 3 pods ready."));
+    let mut memory = Memory::default();
+    memory.told_at = Some(Instant::now());
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    let mut plan = planned(next);
+    let again = chatter(&engine, &mut plan, &mut memory);
+    assert_eq!(again.is_some(), plan.status.is_none(), "what is held back comes later");
+    plan.status.is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_alone_are_not_written_all_the_time() {
+    assert!(!is_written(1, status("Rolling", "2 of 3 pods ready.")).await);
+    assert!(is_written(2, status("Rolling", "2 of 3 pods ready.")).await);
+    assert!(is_written(0, status("PodsNotReady", "2 of 3 pods ready.")).await);
+    let mut switched = status("Rolling", "Queries are being moved.");
+    switched["phase"] = json!("switching");
+    assert!(is_written(0, switched).await);
+}
+
+fn wish() -> Wish {
+    let facts = InstanceFacts {
+        id: String::new(),
+        metadata_endpoint: String::new(),
+    };
+    let defaults = Defaults {
+        engine_image: String::new(),
+        ui_image: String::new(),
+        image_pull_secrets: Vec::new(),
+        cluster_domain: String::new(),
+    };
+    Wish {
+        effective: resolve(&FireboltEngine::default(), None, &facts, &defaults),
+        desired: Ok(Desired {
+            fingerprint: "f".to_owned(),
+            auto_stop: None,
+        }),
+        drain: DrainSettings {
+            waits: true,
+            interval: Duration::from_secs(5),
+        },
+        transport: firebolt_api::MetricScrapeMode::PodIp,
+    }
+}
+
+fn error(kind: &'static str, code: u16) -> PassError {
+    let status = kube::core::Status {
+        code,
+        ..kube::core::Status::failure("no room", "Forbidden")
+    };
+    PassError::Write {
+        verb: "create",
+        kind,
+        object: ObjectKey::new("n", "a-g0"),
+        source: Box::new(kube::Error::Api(Box::new(status))),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_reported_and_tried_again_later() {
+    let mut memory = Memory::default();
+    refusal(&wish(), &mut memory, &error("StatefulSet", 403));
+    let mut held = wish();
+    let left = refused(&mut held, &mut memory).expect("a pause");
+    let gate = held.desired.unwrap_err();
+    assert_eq!(gate.cause, GateCause::WriteRefused);
+    assert!(
+        gate.message
+            .starts_with("The API server refuses to create StatefulSet a-g0: no room."),
+        "{}",
+        gate.message
+    );
+    tokio::time::advance(left).await;
+    let mut tried = wish();
+    assert_eq!(refused(&mut tried, &mut memory), None);
+    assert!(tried.desired.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_rendering_is_tried_at_once() {
+    let mut memory = Memory::default();
+    refusal(&wish(), &mut memory, &error("StatefulSet", 422));
+    let mut corrected = wish();
+    corrected.desired.as_mut().unwrap().fingerprint = "g".to_owned();
+    assert_eq!(refused(&mut corrected, &mut memory), None);
+    assert!(corrected.desired.is_ok() && memory.refused.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_refusal_of_what_was_rendered_is_held_against_it() {
+    for failure in [
+        error("StatefulSet", 500),
+        error("StatefulSet", 409),
+        error("FireboltEngine/status", 422),
+    ] {
+        let mut memory = Memory::default();
+        refusal(&wish(), &mut memory, &failure);
+        assert!(memory.refused.is_none(), "{failure}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_grow_with_each_refusal_of_the_same() {
+    let mut memory = Memory::default();
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        refusal(&wish(), &mut memory, &error("StatefulSet", 403));
+        let left = refused(&mut wish(), &mut memory).unwrap();
+        tokio::time::advance(left).await;
+        pauses.push(left.as_secs());
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_says_is_cut() {
+    let mut memory = Memory::default();
+    let status = kube::core::Status {
+        code: 422,
+        ..kube::core::Status::failure(&"x".repeat(50_000), "Invalid")
+    };
+    let endless = PassError::Write {
+        verb: "create",
+        kind: "StatefulSet",
+        object: ObjectKey::new("n", "a-g0"),
+        source: Box::new(kube::Error::Api(Box::new(status))),
+    };
+    let gate = refusal(&wish(), &mut memory, &endless).unwrap();
+    assert!(gate.message.len() < 2_000, "{}", gate.message.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fight_is_not_fought_at_full_speed() {
+    let mut memory = Memory::default();
+    let mut plan = planned(Value::Null);
+    for _ in 0..100 {
+        assert_eq!(repairs(&plan, &mut memory), None, "nothing was repaired");
+    }
+    plan.writes = vec![Write::ApplyRoutingService { generation: 0 }];
+    let waits = (0..25).filter(|_| repairs(&plan, &mut memory).is_some()).count();
+    assert_eq!(waits, 5);
+    tokio::time::advance(REPAIR_WINDOW).await;
+    assert_eq!(repairs(&plan, &mut memory), None);
+}
