@@ -284,12 +284,16 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The sample, if it is about the active generation and recent: two polls without an answer are no observation.
+/// The sample, if it is about the active generation, and recent if it speaks for stopping: two polls without an answer
+/// are no observation. What speaks against it may be old: a pod that does not answer takes many short polls to say so.
 fn usable_sample<'a>(input: &Input<'a>, progress: Progress, policy: &AutoStop) -> Option<&'a ActivitySample> {
     let sample = input.observed.activity.as_ref()?;
     let age = Duration::try_from(input.now.duration_since(sample.taken)).unwrap_or_default();
-    let recent = age <= policy.poll_interval.get() * 2;
-    (recent && progress.active == Some(sample.generation)).then_some(sample)
+    let counts = match sample.outcome {
+        Activity::Quiet { .. } => age <= policy.poll_interval.get() * 2,
+        Activity::Busy(_) | Activity::Failed { .. } => true,
+    };
+    (counts && progress.active == Some(sample.generation)).then_some(sample)
 }
 
 fn wake(input: &Input) -> Wake {

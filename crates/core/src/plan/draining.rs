@@ -174,6 +174,12 @@ mod tests {
     }
 
     #[test]
+    fn the_switch_is_undone_if_somebody_scales_the_new_generation_to_nothing() {
+        let status = draining().emptied(1).status();
+        assert_eq!((status.phase, status.active_generation), (Some(Creating), 0));
+    }
+
+    #[test]
     fn the_switch_of_an_engine_that_stops_is_not_undone() {
         let case = engine("a").whole(0).replicas(0).whole(1).at(Draining);
         assert_eq!(case.plan().writes, [route_to(1)]);

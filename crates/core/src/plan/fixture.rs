@@ -194,6 +194,15 @@ impl Case {
         self.but(|case| case.seen(number).headless_service.as_mut().unwrap().intact = false)
     }
 
+    /// Somebody scales a generation to nothing.
+    pub fn emptied(self, number: i64) -> Self {
+        let scaled = self.set(number, |set| {
+            set.tampered = true;
+            set.replicas = 0;
+        });
+        scaled.but(|case| case.observed.generations.get_mut(&number).unwrap().pods = Pods::default())
+    }
+
     pub fn lost_set(self, number: i64) -> Self {
         self.but(|case| {
             case.seen(number).stateful_set = None;

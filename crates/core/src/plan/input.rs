@@ -265,6 +265,11 @@ impl Generation {
         !self.any_ready() && self.live_set().is_none_or(|set| set.replicas > 0)
     }
 
+    /// Somebody scaled it to nothing: no pod is missing, and none is there.
+    pub(super) fn emptied(&self) -> bool {
+        self.live_set().is_some_and(|set| set.tampered && set.replicas == 0)
+    }
+
     /// An object of somebody else has the name of one of ours.
     pub(super) fn name_taken(&self) -> bool {
         let set = self.stateful_set.as_ref().map(|set| &set.meta);

@@ -70,7 +70,7 @@ impl Plan {
     pub fn starts_generation(&self, input: &Input) -> bool {
         let current = |status: &FireboltEngineStatus| status.current_generation;
         let before = input.engine.status.as_ref().map(current);
-        self.status.is_some() && self.status.as_ref().map(current) > before
+        self.status.as_ref().map(current) > before
     }
 }
 

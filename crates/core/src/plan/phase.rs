@@ -181,7 +181,7 @@ pub(super) fn route(input: &Input, preferred: i64, other: Option<i64>) -> Option
 /// brings pods back, and going to and fro would cost more than it saves.
 pub(super) fn undo_switch(input: &Input, progress: Progress, old: i64) -> Option<Step> {
     let current = input.generation(progress.current);
-    let lost = current.live_set().is_none() && input.generation(old).any_ready();
+    let lost = (current.live_set().is_none() || current.emptied()) && input.generation(old).any_ready();
     let unroutable = input.routed_to() != Some(progress.current)
         && current.unserved()
         && input.generation(old).any_ready()

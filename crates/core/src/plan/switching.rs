@@ -10,7 +10,7 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
     let new = before.current;
     let seen = input.generation(new);
     let routed = input.routed_to() == Some(new);
-    if seen.live_set().is_none() || (!routed && !seen.all_ready()) {
+    if seen.live_set().is_none() || (!routed && (!seen.all_ready() || seen.emptied())) {
         // Nothing is lost by going back: creating sends the route to the active generation if it has moved already.
         let why = format!("Generation {new} is no longer ready; the switch waits for its pods.");
         return Step::go(before.at(EnginePhase::Creating), why);
@@ -64,6 +64,13 @@ mod tests {
         assert_eq!(case.plan().writes, [route_to(1)]);
         assert_eq!(case.status().phase, Some(Switching));
         assert_eq!(case.reported().plan().look_again, Some(std::time::Duration::ZERO));
+    }
+
+    #[test]
+    fn a_generation_that_somebody_scaled_to_nothing_gets_no_queries() {
+        let emptied = engine("a").serving(0).whole(1).at(Switching).emptied(1);
+        assert_eq!(emptied.plan().writes, []);
+        assert_eq!(emptied.status().phase, Some(Creating));
     }
 
     #[test]

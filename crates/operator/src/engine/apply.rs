@@ -61,6 +61,8 @@ impl Apply<'_> {
         }
         for write in &plan.writes {
             self.write(write).await?;
+            // Things move on: whatever fails next fails for the first time.
+            self.memory.failures = 0;
         }
         if let Some(status) = &plan.status {
             self.status(status, decided_from.as_ref()).await?;
@@ -280,7 +282,7 @@ impl Apply<'_> {
 
     /// One write, made only while this process leads.
     async fn request<T>(
-        &mut self,
+        &self,
         verb: &'static str,
         kind: &'static str,
         object: &ObjectKey,
@@ -292,11 +294,7 @@ impl Apply<'_> {
         let answer = tokio::time::timeout(LONGEST_REQUEST, request).await;
         self.metrics.wrote(verb, kind, matches!(answer, Ok(Ok(_))));
         match answer {
-            Ok(Ok(answer)) => {
-                // Things move on: whatever fails next fails for the first time.
-                self.memory.failures = 0;
-                Ok(answer)
-            }
+            Ok(Ok(answer)) => Ok(answer),
             Ok(Err(source)) => Err(PassError::Write {
                 verb,
                 kind,

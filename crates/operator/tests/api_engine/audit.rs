@@ -86,12 +86,15 @@ impl Mark {
     ///
     /// The API server records a request while it answers it, so the latest one may be missing.
     pub fn writes(&self, namespace: &str) -> Vec<Write> {
-        let operator = format!("system:serviceaccount:{OPERATOR_NAMESPACE}:firebolt-operator");
-        self.writes_by(&operator, namespace)
+        self.writes_by(&operator(), namespace)
     }
 
     /// As [`Mark::writes`], for another user.
     pub fn writes_by(&self, user: &str, namespace: &str) -> Vec<Write> {
+        self.select(user, namespace, |verb| !matches!(verb, "get" | "list" | "watch"))
+    }
+
+    fn select(&self, user: &str, namespace: &str, counts: impl Fn(&str) -> bool) -> Vec<Write> {
         let mut log = BufReader::new(File::open(&self.log).unwrap());
         // A log that was started anew is read from its beginning.
         let length = log.get_ref().metadata().unwrap().len();
@@ -101,7 +104,13 @@ impl Mark {
         // The last line may be incomplete.
         let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
         let since = lines.filter(|line| line.request_received_timestamp >= self.time);
-        since.filter_map(|line| write_by(line, user, namespace)).collect()
+        let counted = since.filter(|line| counts(&line.verb));
+        counted.filter_map(|line| write_by(line, user, namespace)).collect()
+    }
+
+    /// Everything that the operator asked of the API server in the namespace since then, watches aside.
+    pub fn requests(&self, namespace: &str) -> Vec<Write> {
+        self.select(&operator(), namespace, |verb| verb != "watch")
     }
 
     /// As [`Mark::writes`], without events: they tell people what happened and change nothing.
@@ -110,6 +119,11 @@ impl Mark {
         writes.retain(|write| write.resource != "events");
         writes
     }
+}
+
+/// Who the operator is to the API server.
+fn operator() -> String {
+    format!("system:serviceaccount:{OPERATOR_NAMESPACE}:firebolt-operator")
 }
 
 /// How often each resource and name was written.
@@ -123,10 +137,9 @@ pub fn tally(writes: &[Write]) -> BTreeMap<(&str, &str), usize> {
 
 fn write_by(line: Line, user: &str, namespace: &str) -> Option<Write> {
     let object = line.object_ref.unwrap_or_default();
-    let writes = !matches!(line.verb.as_str(), "get" | "list" | "watch");
     let resource = [object.resource, object.subresource];
     let resource = resource.iter().filter(|part| !part.is_empty());
-    (line.user.username == user && writes && object.namespace == namespace).then(|| Write {
+    (line.user.username == user && object.namespace == namespace).then(|| Write {
         verb: line.verb,
         resource: resource.cloned().collect::<Vec<_>>().join("/"),
         name: object.name,

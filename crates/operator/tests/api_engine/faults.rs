@@ -6,8 +6,8 @@
 mod crash;
 mod history;
 mod identity;
-mod invariants;
+pub mod invariants;
 mod leaders;
 mod refused;
-mod stage;
+pub mod stage;
 mod stale;

@@ -4,6 +4,7 @@ use firebolt_api::{
     AutoStop, FireboltEngine, FireboltEngineClass, FireboltEngineClassSpec, FireboltEngineSpec, FireboltInstance,
     FireboltInstanceSpec, ScheduleWindow,
 };
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 use serde_json::{Value, json};
@@ -75,6 +76,20 @@ pub fn slow_to_stop(active: i32) -> AutoStop {
         idle_timeout: seconds(3600),
         ..quick_to_stop(active)
     }
+}
+
+/// A window of ten minutes that closes at the first full minute that is at least this far away, and when that is.
+pub fn closing_after(at_least: SignedDuration) -> (ScheduleWindow, Timestamp) {
+    let minutes = (Timestamp::now() + at_least).as_second() / 60 + 1;
+    let at = |minutes: i64| Timestamp::from_second(minutes * 60).expect("a time of our days");
+    let (start, end) = (at(minutes - 10), at(minutes));
+    let clock = |time: Timestamp| time.strftime("%H:%M").to_string();
+    let window = ScheduleWindow {
+        start: clock(start),
+        end: clock(end),
+        days: Vec::new(),
+    };
+    (window, end)
 }
 
 /// A window that is open all day, every day.

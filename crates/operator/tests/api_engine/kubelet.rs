@@ -17,7 +17,7 @@ use localkube::Cluster;
 use serde_json::{Value, json};
 
 use crate::metrics_server::{Answer, MetricsServer};
-use crate::node::{NODE_LABEL, Orders, free_address};
+use crate::node::{NODE_LABEL, Orders};
 use crate::pod_status::{self, Behaviour, HOST_ADDRESS, Life};
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -101,12 +101,13 @@ impl Kubelet {
             Event::Apply(pod) | Event::InitApply(pod) => {
                 let uid = pod.uid().expect("a stored pod has a UID");
                 self.due.insert(uid.clone());
-                let settle = |pod| Resident {
-                    pod,
+                let orders = &self.orders;
+                let settle = |pod: Pod| Resident {
                     life: Life {
-                        address: free_address(),
+                        address: orders.address(&pod),
                         started: now(),
                     },
+                    pod,
                     server: None,
                 };
                 let pod = &pod;

@@ -9,18 +9,27 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod appearance;
 mod audit;
 mod auto_stop;
 mod drain;
+mod edits;
 mod faults;
 mod fixture;
 mod harness;
 mod kubelet;
+mod limits;
+mod meddling;
 mod metrics_server;
+mod moments;
 mod namespace;
+mod never_ready;
 mod node;
 mod pod_status;
+mod pods;
 mod proxy;
+mod rest;
 mod scene;
+mod scrapes;
 mod stories;
 mod upkeep;

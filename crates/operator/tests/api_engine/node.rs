@@ -6,7 +6,8 @@
 //! # Caveats
 //!
 //! One test process per cluster at a time: a node that starts removes those of earlier processes. Pods get loopback
-//! addresses, which the controller of endpoint slices and the proxy of the API server refuse.
+//! addresses, which the controller of endpoint slices and the proxy of the API server refuse, unless a test houses them
+//! elsewhere.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -31,6 +32,7 @@ pub const NODE_LABEL: &str = "tests.firebolt.io/played";
 pub struct Orders {
     behaviours: Mutex<Rules<Behaviour>>,
     answers: Mutex<Rules<Answer>>,
+    addresses: Mutex<Rules<Ipv4Addr>>,
     scrapes: Mutex<Vec<(String, String)>>,
     trouble: Mutex<Vec<String>>,
     pub changed: Notify,
@@ -92,6 +94,11 @@ impl Node {
         self.orders.changed.notify_one();
     }
 
+    /// Those pods, once they are created, live at this address; named as in [`Node::plan`].
+    pub fn house(&self, namespace: &str, pods: &str, address: Ipv4Addr) {
+        self.orders.addresses.lock().unwrap().set(namespace, pods, address);
+    }
+
     /// How often the metrics of those pods were asked for; named as in [`Node::plan`].
     pub fn scrapes(&self, namespace: &str, pods: &str) -> usize {
         let scrapes = self.orders.scrapes.lock().unwrap();
@@ -103,6 +110,7 @@ impl Node {
     pub fn forget(&self, namespace: &str) {
         self.orders.behaviours.lock().unwrap().forget(namespace);
         self.orders.answers.lock().unwrap().forget(namespace);
+        self.orders.addresses.lock().unwrap().forget(namespace);
         self.orders.changed.notify_one();
     }
 
@@ -126,6 +134,12 @@ impl Orders {
 
     pub fn answer(&self, pod: &Pod) -> Answer {
         self.answers.lock().unwrap().of(pod).unwrap_or(Answer::IDLE)
+    }
+
+    /// Where the pod lives: a place of its own, unless it was given one.
+    pub fn address(&self, pod: &Pod) -> Ipv4Addr {
+        let given = self.addresses.lock().unwrap().of(pod);
+        given.unwrap_or_else(free_address)
     }
 
     /// The answer to a request, which is counted.
@@ -176,7 +190,7 @@ fn is_one_of(pod: &str, pods: &str) -> bool {
 }
 
 /// An address that no other pod has, on this machine too.
-pub fn free_address() -> Ipv4Addr {
+fn free_address() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     // Processes that run side by side start in different places, and step aside where they meet all the same.
     let network = u8::try_from(1 + std::process::id() % 254).expect("below 255");

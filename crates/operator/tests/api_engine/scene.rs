@@ -98,10 +98,27 @@ impl Scene {
         scene
     }
 
+    /// Sets the scene and starts the operator with more flags than usual.
+    pub async fn begin_with(more: &[&str]) -> Self {
+        let mut scene = Self::without_operator().await;
+        scene.start_operator_with(more);
+        scene
+    }
+
     /// Starts the operator, or another one if it was stopped.
     pub fn start_operator(&mut self) {
+        self.start_operator_with(&[]);
+    }
+
+    fn start_operator_with(&mut self, more: &[&str]) {
         let flags = ["--namespaces", &self.namespace, "--lease-name", &self.lease];
+        let flags = [&flags, more].concat();
         self.operator = Some(Operator::start(&self.cluster, &self.kubeconfig, &flags));
+    }
+
+    /// The operator, which has to run.
+    pub fn operator(&self) -> &Operator {
+        self.operator.as_ref().expect("the operator runs")
     }
 
     /// The lease that the operators of this story share.
@@ -112,6 +129,11 @@ impl Scene {
     /// Kills the operator.
     pub fn kill_operator(&mut self) {
         self.operator = None;
+    }
+
+    /// Whether the operator has neither been killed nor died.
+    pub fn operator_runs(&mut self) -> bool {
+        self.operator.as_mut().is_some_and(Operator::runs)
     }
 
     pub fn api<K: Namespaced>(&self) -> Api<K> {

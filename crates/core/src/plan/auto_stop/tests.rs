@@ -133,6 +133,14 @@ fn activity_is_stamped_once_per_poll() {
 }
 
 #[test]
+fn a_pod_that_takes_many_polls_to_fail_is_told_of() {
+    let hanging = running(3, &[]).sampled(failed()).but(|case| {
+        case.observed.activity.as_mut().unwrap().taken = now() - SignedDuration::from_mins(10);
+    });
+    assert_eq!(hanging.status().auto_stop_reason, Some(ScrapeFailed));
+}
+
+#[test]
 fn a_failed_count_starts_the_idle_time_anew() {
     let status = running(3, &[]).sampled(failed()).status();
     assert_eq!(status.last_activity_time, Some(Time(now())));
