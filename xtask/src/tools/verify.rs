@@ -18,6 +18,7 @@ pub(super) fn version(binary: Binary, program: &Path) -> Result<()> {
         | Binary::Etcd
         | Binary::Envoy
         | Binary::CargoDeny => &["--version"],
+        Binary::CargoMutants => &["mutants", "--version"],
         Binary::CoreDns => &["-version"],
         Binary::Helm => &["version", "--short"],
         Binary::Kubectl => &["version", "--client"],

