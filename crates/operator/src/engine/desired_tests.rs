@@ -1,6 +1,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::super::fixture::defaults;
 use super::*;
 
 fn object<K: Watched>(name: &str, body: &Value) -> K {
@@ -39,17 +40,11 @@ fn wish_for(
     class: Option<Lookup<FireboltEngineClass>>,
     instance: &Lookup<FireboltInstance>,
 ) -> Wish {
-    let defaults = Defaults {
-        engine_image: "engine:1".to_owned(),
-        ui_image: "ui:1".to_owned(),
-        image_pull_secrets: Vec::new(),
-        cluster_domain: "cluster.local".to_owned(),
-    };
     let bounds = admit::Bounds {
         cpu: "4".parse().unwrap(),
         ..admit::Bounds::default()
     };
-    wish_from(engine, class, instance, &defaults, &bounds)
+    wish_from(engine, class, instance, &defaults(), &bounds)
 }
 
 fn gate(wish: &Wish) -> (GateCause, &str) {

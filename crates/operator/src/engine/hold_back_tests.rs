@@ -1,34 +1,14 @@
 use firebolt_core::plan::{Desired, DrainSettings};
-use firebolt_core::resolve::{Defaults, InstanceFacts, resolve};
+use firebolt_core::resolve::resolve;
 use serde_json::{Value, json};
 
+use super::super::fixture::refused as error;
+use super::super::fixture::{creating, defaults, engine_with, facts, planned};
 use super::*;
-use crate::key::ObjectKey;
-
-fn engine(status: Value) -> FireboltEngine {
-    FireboltEngine {
-        status: serde_json::from_value(status).unwrap(),
-        ..FireboltEngine::default()
-    }
-}
-
-fn status(reason: &str, message: &str) -> Value {
-    let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-11-16T12:00:00Z" });
-    json!({ "currentGeneration": 0, "activeGeneration": -1, "phase": "creating", "conditions": [condition] })
-}
-
-fn planned(next: Value) -> Plan {
-    Plan {
-        writes: Vec::new(),
-        status: serde_json::from_value(next).unwrap(),
-        events: Vec::new(),
-        look_again: None,
-    }
-}
 
 /// Whether the next status is written, so long after the last one.
 async fn is_written(seconds: u64, next: Value) -> bool {
-    let engine = engine(status("Rolling", "1 of 3 pods ready."));
+    let engine = engine_with(creating("Rolling", "1 of 3 pods ready."));
     let mut memory = Memory::default();
     memory.told_at = Some(Instant::now());
     tokio::time::advance(Duration::from_secs(seconds)).await;
@@ -40,27 +20,17 @@ async fn is_written(seconds: u64, next: Value) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn words_alone_are_not_written_all_the_time() {
-    assert!(!is_written(1, status("Rolling", "2 of 3 pods ready.")).await);
-    assert!(is_written(2, status("Rolling", "2 of 3 pods ready.")).await);
-    assert!(is_written(0, status("PodsNotReady", "2 of 3 pods ready.")).await);
-    let mut switched = status("Rolling", "Queries are being moved.");
+    assert!(!is_written(1, creating("Rolling", "2 of 3 pods ready.")).await);
+    assert!(is_written(2, creating("Rolling", "2 of 3 pods ready.")).await);
+    assert!(is_written(0, creating("PodsNotReady", "2 of 3 pods ready.")).await);
+    let mut switched = creating("Rolling", "Queries are being moved.");
     switched["phase"] = json!("switching");
     assert!(is_written(0, switched).await);
 }
 
 fn wish() -> Wish {
-    let facts = InstanceFacts {
-        id: String::new(),
-        metadata_endpoint: String::new(),
-    };
-    let defaults = Defaults {
-        engine_image: String::new(),
-        ui_image: String::new(),
-        image_pull_secrets: Vec::new(),
-        cluster_domain: String::new(),
-    };
     Wish {
-        effective: resolve(&FireboltEngine::default(), None, &facts, &defaults),
+        effective: resolve(&FireboltEngine::default(), None, &facts(), &defaults()),
         desired: Ok(Desired {
             fingerprint: "f".to_owned(),
             auto_stop: None,
@@ -73,23 +43,10 @@ fn wish() -> Wish {
     }
 }
 
-fn error(kind: &'static str, code: u16) -> PassError {
-    let status = kube::core::Status {
-        code,
-        ..kube::core::Status::failure("no room", "Forbidden")
-    };
-    PassError::Write {
-        verb: "create",
-        kind,
-        object: ObjectKey::new("n", "a-g0"),
-        source: Box::new(kube::Error::Api(Box::new(status))),
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_is_reported_and_tried_again_later() {
     let mut memory = Memory::default();
-    refusal(&wish(), &mut memory, &error("StatefulSet", 403));
+    refusal(&wish(), &mut memory, &error("StatefulSet", 403, "no room"));
     let mut held = wish();
     let left = refused(&mut held, &mut memory).expect("a pause");
     let gate = held.desired.unwrap_err();
@@ -109,7 +66,7 @@ async fn what_is_refused_is_reported_and_tried_again_later() {
 #[tokio::test(start_paused = true)]
 async fn another_rendering_is_tried_at_once() {
     let mut memory = Memory::default();
-    refusal(&wish(), &mut memory, &error("StatefulSet", 422));
+    refusal(&wish(), &mut memory, &error("StatefulSet", 422, "no room"));
     let mut corrected = wish();
     corrected.desired.as_mut().unwrap().fingerprint = "g".to_owned();
     assert_eq!(refused(&mut corrected, &mut memory), None);
@@ -119,9 +76,9 @@ async fn another_rendering_is_tried_at_once() {
 #[tokio::test(start_paused = true)]
 async fn only_a_refusal_of_what_was_rendered_is_held_against_it() {
     for failure in [
-        error("StatefulSet", 500),
-        error("StatefulSet", 409),
-        error("FireboltEngine/status", 422),
+        error("StatefulSet", 500, "no room"),
+        error("StatefulSet", 409, "no room"),
+        error("FireboltEngine/status", 422, "no room"),
     ] {
         let mut memory = Memory::default();
         refusal(&wish(), &mut memory, &failure);
@@ -134,7 +91,7 @@ async fn pauses_grow_with_each_refusal_of_the_same() {
     let mut memory = Memory::default();
     let mut pauses = Vec::new();
     for _ in 0..9 {
-        refusal(&wish(), &mut memory, &error("StatefulSet", 403));
+        refusal(&wish(), &mut memory, &error("StatefulSet", 403, "no room"));
         let left = refused(&mut wish(), &mut memory).unwrap();
         tokio::time::advance(left).await;
         pauses.push(left.as_secs());
@@ -145,16 +102,7 @@ async fn pauses_grow_with_each_refusal_of_the_same() {
 #[tokio::test(start_paused = true)]
 async fn what_the_api_server_says_is_cut() {
     let mut memory = Memory::default();
-    let status = kube::core::Status {
-        code: 422,
-        ..kube::core::Status::failure(&"x".repeat(50_000), "Invalid")
-    };
-    let endless = PassError::Write {
-        verb: "create",
-        kind: "StatefulSet",
-        object: ObjectKey::new("n", "a-g0"),
-        source: Box::new(kube::Error::Api(Box::new(status))),
-    };
+    let endless = error("StatefulSet", 422, &"x".repeat(50_000));
     let gate = refusal(&wish(), &mut memory, &endless).unwrap();
     assert!(gate.message.len() < 2_000, "{}", gate.message.len());
 }

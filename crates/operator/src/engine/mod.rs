@@ -12,6 +12,8 @@ mod decide;
 mod desired;
 mod diagnose;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod gauges;
 mod hold_back;
 mod memory;

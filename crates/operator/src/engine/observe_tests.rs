@@ -1,7 +1,8 @@
-use firebolt_core::resolve::{Defaults, InstanceFacts, resolve};
+use firebolt_core::resolve::resolve;
 use rstest::rstest;
 use serde_json::json;
 
+use super::super::fixture::{defaults, facts};
 use super::*;
 
 fn engine() -> FireboltEngine {
@@ -13,17 +14,7 @@ fn engine() -> FireboltEngine {
 }
 
 fn effective() -> EffectiveEngine {
-    let facts = InstanceFacts {
-        id: "01J".to_owned(),
-        metadata_endpoint: "m:7000".to_owned(),
-    };
-    let defaults = Defaults {
-        engine_image: "engine:1".to_owned(),
-        ui_image: "ui:1".to_owned(),
-        image_pull_secrets: Vec::new(),
-        cluster_domain: "cluster.local".to_owned(),
-    };
-    resolve(&engine(), None, &facts, &defaults)
+    resolve(&engine(), None, &facts(), &defaults())
 }
 
 /// A whole generation as it stands in the cluster right after it was made.

@@ -1,46 +1,18 @@
 use serde_json::{Value, json};
 
+use super::super::fixture::{creating, engine_with, planned, refused};
 use super::*;
-
-fn engine(status: Value) -> FireboltEngine {
-    FireboltEngine {
-        status: serde_json::from_value(status).unwrap(),
-        ..FireboltEngine::default()
-    }
-}
-
-fn status(reason: &str, message: &str) -> Value {
-    let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-11-16T12:00:00Z" });
-    json!({ "currentGeneration": 0, "activeGeneration": -1, "phase": "creating", "conditions": [condition] })
-}
-
-fn planned(next: Value) -> Plan {
-    Plan {
-        writes: Vec::new(),
-        status: serde_json::from_value(next).unwrap(),
-        events: Vec::new(),
-        look_again: None,
-    }
-}
-
-fn refusal(kind: &'static str, code: u16) -> PassError {
-    let status = kube::core::Status {
-        code,
-        ..kube::core::Status::failure("no room", "Forbidden")
-    };
-    PassError::Write {
-        verb: "create",
-        kind,
-        object: ObjectKey::new("n", "a-g0"),
-        source: Box::new(kube::Error::Api(Box::new(status))),
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn pauses_grow_and_a_wait_that_is_asked_for_is_kept() {
     let (mut memory, start) = (Memory::default(), Instant::now());
     let pauses: Vec<Duration> = (0..12)
-        .map(|_| failed(&mut memory, &refusal("StatefulSet", 500)).due.unwrap() - start)
+        .map(|_| {
+            failed(&mut memory, &refused("StatefulSet", 500, "no room"))
+                .due
+                .unwrap()
+                - start
+        })
         .collect();
     assert!(pauses[0] <= FIRST_PAUSE && pauses[0] >= FIRST_PAUSE / 2, "{pauses:?}");
     assert!(
@@ -49,7 +21,7 @@ async fn pauses_grow_and_a_wait_that_is_asked_for_is_kept() {
     );
     assert!(memory.distrust);
     let mut fresh = Memory::default();
-    let shed = failed(&mut fresh, &refusal("StatefulSet", 429));
+    let shed = failed(&mut fresh, &refused("StatefulSet", 429, "no room"));
     assert!(shed.due.unwrap() - start >= Duration::from_secs(1));
     assert!(shed.not_before.unwrap() - start >= Duration::from_secs(1));
     let over = failed(&mut fresh, &PassError::TermOver);
@@ -70,11 +42,11 @@ async fn a_decision_that_was_overtaken_is_made_again_soon_unless_that_goes_on() 
 
 #[test]
 fn a_wake_is_measured_from_its_stamp() {
-    let mut asked = engine(Value::Null);
+    let mut asked = engine_with(Value::Null);
     let stamp = Timestamp::now() - jiff::SignedDuration::from_secs(5);
     let key = Annotation::WakeRequested.key().to_owned();
     asked.metadata.annotations = Some([(key, stamp.to_string())].into());
-    let mut next = status("Stopped", "");
+    let mut next = creating("Stopped", "");
     next["autoStopReason"] = json!("WakeRequested");
     let mut plan = planned(next);
     assert_eq!(woken_after(&asked, &plan), None, "nothing was scaled");
@@ -115,11 +87,11 @@ fn reasons_of_others_are_not_counted_by_name() {
 
 #[test]
 fn an_engine_is_well_when_it_serves_or_is_meant_not_to() {
-    let mut ready = status("EngineReady", "");
+    let mut ready = creating("EngineReady", "");
     ready["conditions"][0]["status"] = json!("True");
-    assert!(is_well(&engine(ready)));
-    assert!(!is_well(&engine(status("Rolling", ""))));
-    let mut stopped = status("Stopped", "");
+    assert!(is_well(&engine_with(ready)));
+    assert!(!is_well(&engine_with(creating("Rolling", ""))));
+    let mut stopped = creating("Stopped", "");
     stopped["phase"] = json!("stopped");
-    assert!(is_well(&engine(stopped)));
+    assert!(is_well(&engine_with(stopped)));
 }

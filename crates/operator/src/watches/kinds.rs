@@ -21,14 +21,29 @@ use crate::settings::Settings;
 pub trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Debug + Clone + Send + Sync + 'static
 {
+    /// Whether engines own objects of this kind. Then only those that carry the name of an engine are watched.
+    const OF_ENGINES: bool = true;
+
     /// Which objects, as a label selector; none for all.
-    fn selector(settings: &Settings) -> Option<String>;
+    #[must_use]
+    fn selector(settings: &Settings) -> Option<String> {
+        if Self::OF_ENGINES {
+            Some(Label::Engine.key().to_owned())
+        } else {
+            settings.selector.to_parameter()
+        }
+    }
 
     /// The engine that an object with this metadata belongs to, as far as its labels say. Known even of an object that
     /// cannot be read.
     #[must_use]
-    fn belongs_to(_: &ObjectMeta) -> Option<ObjectKey> {
-        None
+    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
+        let engine = metadata
+            .labels
+            .as_ref()
+            .filter(|_| Self::OF_ENGINES)?
+            .get(Label::Engine.key())?;
+        Some(ObjectKey::new(metadata.namespace.as_ref()?, engine))
     }
 
     /// Drops what is large and never read.
@@ -36,9 +51,7 @@ pub trait Watched:
 }
 
 impl Watched for FireboltEngine {
-    fn selector(settings: &Settings) -> Option<String> {
-        settings.selector.to_parameter()
-    }
+    const OF_ENGINES: bool = false;
 
     fn prune(&mut self) {
         keep_own_annotations(&mut self.metadata);
@@ -46,26 +59,14 @@ impl Watched for FireboltEngine {
 }
 
 impl Watched for FireboltInstance {
-    fn selector(settings: &Settings) -> Option<String> {
-        settings.selector.to_parameter()
-    }
+    const OF_ENGINES: bool = false;
 }
 
 impl Watched for FireboltEngineClass {
-    fn selector(settings: &Settings) -> Option<String> {
-        settings.selector.to_parameter()
-    }
+    const OF_ENGINES: bool = false;
 }
 
 impl Watched for StatefulSet {
-    fn selector(_: &Settings) -> Option<String> {
-        Some(of_engines())
-    }
-
-    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
-        engine_of(metadata)
-    }
-
     /// A StatefulSet is never changed after it was created, so its specification matters only if somebody did: Kubernetes
     /// counts that.
     fn prune(&mut self) {
@@ -83,14 +84,6 @@ impl Watched for StatefulSet {
 }
 
 impl Watched for Service {
-    fn selector(_: &Settings) -> Option<String> {
-        Some(of_engines())
-    }
-
-    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
-        engine_of(metadata)
-    }
-
     fn prune(&mut self) {
         keep_own_annotations(&mut self.metadata);
         self.status = None;
@@ -98,14 +91,6 @@ impl Watched for Service {
 }
 
 impl Watched for ConfigMap {
-    fn selector(_: &Settings) -> Option<String> {
-        Some(of_engines())
-    }
-
-    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
-        engine_of(metadata)
-    }
-
     /// Anybody may put our label on a ConfigMap of any size.
     fn prune(&mut self) {
         keep_own_annotations(&mut self.metadata);
@@ -117,14 +102,6 @@ impl Watched for ConfigMap {
 }
 
 impl Watched for Pod {
-    fn selector(_: &Settings) -> Option<String> {
-        Some(of_engines())
-    }
-
-    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
-        engine_of(metadata)
-    }
-
     fn prune(&mut self) {
         self.metadata.annotations = None;
         self.spec = self.spec.take().map(|spec| PodSpec {
@@ -153,16 +130,6 @@ fn pruned(statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
         ..ContainerStatus::default()
     };
     statuses.into_iter().map(keep).collect()
-}
-
-/// Everything that any engine has ever made: each object carries the name of its engine.
-fn of_engines() -> String {
-    Label::Engine.key().to_owned()
-}
-
-fn engine_of(metadata: &ObjectMeta) -> Option<ObjectKey> {
-    let engine = metadata.labels.as_ref()?.get(Label::Engine.key())?;
-    Some(ObjectKey::new(metadata.namespace.as_ref()?, engine))
 }
 
 /// Annotations of others are of any number and size, and never read.

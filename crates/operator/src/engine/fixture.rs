@@ -1,0 +1,64 @@
+//! Values that tests of several modules start from.
+
+use firebolt_api::FireboltEngine;
+use firebolt_core::plan::Plan;
+use firebolt_core::resolve::{Defaults, InstanceFacts};
+use kube::core::Status;
+use serde_json::{Value, json};
+
+use super::error::PassError;
+use crate::key::ObjectKey;
+
+pub fn defaults() -> Defaults {
+    Defaults {
+        engine_image: "engine:1".to_owned(),
+        ui_image: "ui:1".to_owned(),
+        image_pull_secrets: Vec::new(),
+        cluster_domain: "cluster.local".to_owned(),
+    }
+}
+
+pub fn facts() -> InstanceFacts {
+    InstanceFacts {
+        id: "01J".to_owned(),
+        metadata_endpoint: "m:7000".to_owned(),
+    }
+}
+
+/// An engine of which only the status matters.
+pub fn engine_with(status: Value) -> FireboltEngine {
+    FireboltEngine {
+        status: serde_json::from_value(status).unwrap(),
+        ..FireboltEngine::default()
+    }
+}
+
+/// The status of an engine that is being created, with this to say about itself.
+pub fn creating(reason: &str, message: &str) -> Value {
+    let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-11-16T12:00:00Z" });
+    json!({ "currentGeneration": 0, "activeGeneration": -1, "phase": "creating", "conditions": [condition] })
+}
+
+/// A plan of a status and nothing else.
+pub fn planned(next: Value) -> Plan {
+    Plan {
+        writes: Vec::new(),
+        status: serde_json::from_value(next).unwrap(),
+        events: Vec::new(),
+        look_again: None,
+    }
+}
+
+/// The API server does not create an object of this kind, with this answer.
+pub fn refused(kind: &'static str, code: u16, message: &str) -> PassError {
+    let status = Status {
+        code,
+        ..Status::failure(message, "Reason")
+    };
+    PassError::Write {
+        verb: "create",
+        kind,
+        object: ObjectKey::new("n", "a-g0"),
+        source: Box::new(kube::Error::Api(Box::new(status))),
+    }
+}
