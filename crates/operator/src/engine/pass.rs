@@ -237,11 +237,7 @@ fn succeeded(memory: &mut Memory, done: &Done) -> Again {
             if memory.refused.is_none() && memory.error.take().is_some() {
                 info!("the engine can be looked after again");
             }
-            let due = [*again, *floor]
-                .into_iter()
-                .flatten()
-                .max()
-                .filter(|_| again.is_some() || floor.is_some());
+            let due = [*again, *floor].into_iter().flatten().max();
             Again {
                 due: due.map(|due| now + due),
                 not_before: floor.map(|floor| now + floor),

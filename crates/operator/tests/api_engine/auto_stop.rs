@@ -1,5 +1,7 @@
 //! Auto-stop: engines that stop when nobody uses them, and come back when somebody does.
 
+use std::process::Command;
+
 use firebolt_api::EnginePhase::{Stable, Stopped};
 use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStop, AutoStopReason, FireboltEngine};
@@ -34,6 +36,40 @@ async fn a_stopped_engine_that_is_asked_for_comes_back() {
     assert_eq!((status.active_generation, status.replicas), (1, Some(2)));
     assert!(status.last_scaled_at.is_some());
     assert_eq!(scene.wait_for_event("a", "ScaledUp").await.severity, "Normal");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documented_command_wakes_an_engine() {
+    let scene = Scene::begin().await;
+    scene
+        .deploy(&engine("analytics").replicas(0).auto_stop(slow_to_stop(1)))
+        .await;
+    scene.wait_for_phase("analytics", Stopped).await;
+    let manual = include_str!("../../../../docs/operations/engines.md");
+    let documented = manual
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("kubectl annotate "));
+    let kubectl = scene
+        .cluster
+        .kubectl_command(&scene.cluster.kubeconfig_admin())
+        .unwrap();
+    // The shell of whoever follows the manual fills in the time.
+    let script = format!(
+        "\"$0\" \"$@\" annotate {}",
+        documented.expect("the command is documented")
+    );
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-ec", &script])
+        .arg(kubectl.get_program())
+        .args(kubectl.get_args());
+    shell.args(["--namespace", &scene.namespace]);
+    for (name, value) in kubectl.get_envs() {
+        shell.env(name, value.unwrap_or_default());
+    }
+    let done = shell.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    scene.wait_for_phase("analytics", Stable).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
