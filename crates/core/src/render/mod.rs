@@ -65,8 +65,9 @@ fn metadata(engine: &EffectiveEngine, name: String, generation: Option<i64>) -> 
     }
 }
 
-/// The labels that select the pods of one generation.
-fn generation_labels(engine: &EffectiveEngine, generation: i64) -> BTreeMap<String, String> {
+/// The labels that select the pods of one generation, and that its objects carry.
+#[must_use]
+pub fn generation_labels(engine: &EffectiveEngine, generation: i64) -> BTreeMap<String, String> {
     BTreeMap::from([
         label(Label::Engine, engine.name.clone()),
         label(Label::Generation, generation.to_string()),

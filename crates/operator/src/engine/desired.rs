@@ -197,7 +197,7 @@ fn facts(engine: &FireboltEngine, instance: &Lookup<FireboltInstance>) -> Result
     };
     let Some(id) = instance.spec.id.as_ref().filter(|id| !id.is_empty()) else {
         return Err(not_ready(format!(
-            "FireboltInstance {name} has no spec.id yet; the operator sets it."
+            "FireboltInstance {name} has no spec.id yet. Set it, or wait until the operator does."
         )));
     };
     let endpoint = instance.status.as_ref().map_or("", |status| &status.metadata_endpoint);

@@ -11,7 +11,6 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::apply::LONGEST_REQUEST;
 use super::memory::Memory;
 use crate::error::{describe, shortened};
 
@@ -19,6 +18,8 @@ use crate::error::{describe, shortened};
 const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_secs(2);
 /// How often they are looked at while pods are missing.
 pub const EVERY: Duration = Duration::from_secs(10);
+/// How long a look may hold up the pass, which has more important things to do.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// Kubernetes merges events that repeat themselves; a StatefulSet has few different ones.
 const MOST_EVENTS: u32 = 32;
 
@@ -67,7 +68,7 @@ pub async fn warning(
         .take()
         .filter(|(uid, _, _)| *uid == set.meta.uid)
         .and_then(|(_, _, found)| found);
-    let found = match tokio::time::timeout(LONGEST_REQUEST, api.list(&parameters)).await {
+    let found = match tokio::time::timeout(LONGEST_LOOK, api.list(&parameters)).await {
         Ok(Ok(events)) => newest(events.items),
         Ok(Err(error)) => {
             debug!(

@@ -89,7 +89,7 @@ impl EngineMetrics {
         );
         registry.register(
             "rollout_phase_duration_seconds",
-            "How long an engine stayed in a phase",
+            "How long an engine stayed in a phase of a rollout",
             own.phase_duration.clone(),
         );
         registry.register(

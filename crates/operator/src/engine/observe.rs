@@ -221,10 +221,10 @@ impl Looking<'_> {
     /// Kubernetes counts changes of the specification, so one that was never changed need not be compared; and what an
     /// admission policy of the cluster made of it when it was created is not tampering.
     fn tampered(&self, live: &StatefulSet, number: i64) -> bool {
-        let rendered = render::stateful_set(self.effective, number);
-        let relabelled = !render::is_intact(&rendered.metadata.labels, &live.metadata.labels);
-        let changed = live.metadata.generation != Some(1);
-        relabelled || (changed && !render::is_intact(&rendered.spec, &live.spec))
+        let labels = Some(render::generation_labels(self.effective, number));
+        let relabelled = !render::is_intact(&labels, &live.metadata.labels);
+        let is_changed = || !render::is_intact(&render::stateful_set(self.effective, number).spec, &live.spec);
+        relabelled || (live.metadata.generation != Some(1) && is_changed())
     }
 
     fn child<K: Resource + Serialize>(&self, live: &K, rendered: impl FnOnce() -> K) -> Child {

@@ -200,7 +200,7 @@ impl Controller {
             && phase(before) != Some(now_in)
         {
             let since = memory.phase.replace((now_in, Instant::now()));
-            if let Some((left, since)) = since.filter(|(left, _)| phase(before) == Some(*left)) {
+            if let Some((left, since)) = since.filter(|(left, _)| phase(before) == Some(*left) && is_rolling(*left)) {
                 metrics.left(left, since.elapsed());
             }
         }
@@ -288,6 +288,13 @@ fn failed(memory: &mut Memory, error: &PassError) -> Again {
 
 fn phase(engine: &FireboltEngine) -> Option<EnginePhase> {
     engine.status.as_ref()?.phase
+}
+
+fn is_rolling(phase: EnginePhase) -> bool {
+    match phase {
+        EnginePhase::Creating | EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning => true,
+        EnginePhase::Stable | EnginePhase::Stopped => false,
+    }
 }
 
 /// There is nothing to warn of.

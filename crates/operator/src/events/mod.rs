@@ -35,6 +35,8 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(5);
 const REWORDED: Duration = Duration::from_mins(1);
 /// Wordings of one reason that are recognised when they come back.
 const REMEMBERED: usize = 8;
+/// Reasons that are remembered.
+const REASONS: usize = 32;
 /// How long events that are left over may take when the process stops.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The longest text that the API takes, in bytes; cut by characters, each of up to four bytes, only beyond a quarter.
@@ -144,6 +146,10 @@ impl Told {
                 texts: vec![text.to_owned()],
                 last: now,
             };
+            // Kubernetes knows few reasons. Whoever makes up more of them cannot fill our memory.
+            if self.warnings.len() >= REASONS {
+                self.warnings.clear();
+            }
             self.warnings.insert(reason.to_owned(), told);
             return true;
         };
@@ -223,6 +229,17 @@ mod tests {
             assert!(warns(&mut told, &format!("{restarts} more")));
         }
         assert_eq!(told.warnings["R"].texts.len(), REMEMBERED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reasons_that_somebody_makes_up_are_not_all_remembered() {
+        let mut told = Told::default();
+        for number in 0..1_000 {
+            let reason = format!("R{number}");
+            assert!(told.is_new_warning(&reason, "a"));
+            assert!(!told.is_new_warning(&reason, "a"));
+        }
+        assert!(told.warnings.len() <= REASONS);
     }
 
     #[test]

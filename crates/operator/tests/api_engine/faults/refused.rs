@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use firebolt_api::EnginePhase::Stopped;
+use firebolt_api::key::{Annotation, Finalizer};
 use firebolt_operator::connect::LONGEST_SILENCE;
+use jiff::Timestamp;
 use rstest::rstest;
+use serde_json::json;
 
 use super::stage::{ENGINE, Stage};
-use crate::fixture::engine;
+use crate::fixture::{engine, slow_to_stop};
 use crate::proxy::{Fault, Outcome, Verb, Write, answer, every, writes};
 use crate::support::SOON;
 
@@ -106,4 +110,32 @@ async fn an_engine_does_not_wait_for_its_events(#[case] fault: Fault) {
     stage.proxy.on(every(Verb::Patch, "events"), fault);
     stage.story().await;
     stage.at_rest(1).await;
+}
+
+/// How many engines get no answer: more than there are workers.
+const SILENT: usize = 40;
+
+/// A wake is not stuck behind other work: every worker waits for an answer, many engines wait for a worker, and the wake
+/// overtakes them all. In the order of arrival, each of the others would have had its turn first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_overtakes_engines_that_get_no_answer() {
+    let stage = Stage::begin().await;
+    let stopped = engine(ENGINE).replicas(0).auto_stop(slow_to_stop(1));
+    stage.scene.create(&stopped.0).await;
+    stage.scene.wait_for_phase(ENGINE, Stopped).await;
+    let finalizer = writes().of("fireboltengines").saying(Finalizer::Engine.key());
+    let rule = stage.proxy.on(finalizer, Fault::Hold);
+    for number in 0..SILENT {
+        stage.scene.create(&engine(&format!("silent-{number}")).0).await;
+    }
+    rule.happened().await;
+    let now = Timestamp::now().to_string();
+    let wake = json!({ "metadata": { "annotations": { Annotation::WakeRequested.key(): now } } });
+    stage.scene.edit_engine(ENGINE, wake).await;
+    stage
+        .scene
+        .wait_for(ENGINE, "is woken", |engine| engine.spec.replicas == 1)
+        .await;
+    assert!(rule.struck() < SILENT, "{} others were looked at first", rule.struck());
+    rule.release();
 }
