@@ -21,7 +21,7 @@ const SOURCES: &str = "crates/core/src/";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only the mutants whose name matches, for example plan/phase.rs or `in drained$`
+    /// Only the mutants whose name matches, for example plan/engine/phase.rs or `in drained$`
     #[arg(long, value_name = "REGEX")]
     only: Option<String>,
 }
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn a_name_does_not_move_with_its_line() {
-        let line = "crates/core/src/plan/phase.rs:65:17: replace std::cmp::min -> i64 with 0";
-        assert_eq!(name(line), "plan/phase.rs: replace std::cmp::min -> i64 with 0");
+        let line = "crates/core/src/plan/engine/phase.rs:65:17: replace std::cmp::min -> i64 with 0";
+        assert_eq!(name(line), "plan/engine/phase.rs: replace std::cmp::min -> i64 with 0");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondition};
 
-use crate::resolve::ENGINE_CONTAINER;
+use crate::resolve::engine::ENGINE_CONTAINER;
 
 /// How long after the end of its grace period a pod that is being deleted is certainly not running any more: its
 /// kubelet has killed it, or its node is lost.

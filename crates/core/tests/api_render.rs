@@ -8,8 +8,10 @@
 use std::fmt::Debug;
 
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
-use firebolt_core::render::{config_map, differences, headless_service, routing_service, stateful_set};
-use firebolt_core::resolve::{Defaults, EffectiveEngine, InstanceFacts, resolve};
+use firebolt_core::render::differences;
+use firebolt_core::render::engine::{config_map, headless_service, routing_service, stateful_set};
+use firebolt_core::resolve::Defaults;
+use firebolt_core::resolve::engine::{EffectiveEngine, InstanceFacts, resolve};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams, PostParams};

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{PodTemplateSpec, ResourceRequirements};
 
 use super::containers;
 use super::violation::{Kind, Violation};
-use crate::resolve::says_anything;
+use crate::resolve::engine::says_anything;
 
 /// Maxima for the requests and limits of the engine container. Other resources, and other containers, are not bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,7 +134,8 @@ impl Subject<'_> {
 mod tests {
     use super::*;
     use crate::admit::fixture;
-    use crate::resolve::{Defaults, InstanceFacts, resolve};
+    use crate::resolve::Defaults;
+    use crate::resolve::engine::{InstanceFacts, resolve};
     use rstest::rstest;
     use serde_json::{Value, json};
 

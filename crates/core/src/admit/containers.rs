@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
 use super::owned::{Owned, listed, owned, refuse};
 use super::violation::{Kind, Violation};
-use crate::render::{RESERVED_ENV, RESERVED_VOLUMES, UI_CONTAINER};
-use crate::resolve::ENGINE_CONTAINER;
+use crate::render::engine::{RESERVED_ENV, RESERVED_VOLUMES, UI_CONTAINER};
+use crate::resolve::engine::ENGINE_CONTAINER;
 
 const ENGINE_FIELDS: [Owned<Container>; 11] = [
     owned("command", |engine| listed(engine.command.as_ref()), START),

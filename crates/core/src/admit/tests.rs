@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::fixture::{self, refuses, violations};
 use super::*;
-use crate::render;
-use crate::resolve::{Defaults, InstanceFacts, resolve};
+use crate::render::engine as render;
+use crate::resolve::Defaults;
+use crate::resolve::engine::{InstanceFacts, resolve};
 
 /// The schema of the template of an engine, as the API server enforces it. Building it takes a while.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {

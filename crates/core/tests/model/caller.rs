@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use firebolt_api::key::{Annotation, Finalizer};
 use firebolt_api::{AutoStop, FireboltEngine, FireboltEngineStatus, ScheduleWindow};
-use firebolt_core::plan::{
-    Activity, ActivitySample, Child, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input,
-    Meta, Observed, Plan, Pods, Routing, StatefulSet, plan,
+use firebolt_core::plan::engine::{
+    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Observed,
+    Plan, Pods, Routing, StatefulSet, plan,
 };
+use firebolt_core::plan::{Child, Meta};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

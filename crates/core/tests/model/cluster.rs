@@ -1,7 +1,7 @@
 //! The API server of the model: carries out one write, and checks what no write may ever do.
 
 use firebolt_api::EnginePhase;
-use firebolt_core::plan::{Kind, Object, Write};
+use firebolt_core::plan::engine::{Kind, Object, Write};
 
 use crate::check::{Violation, violated};
 use crate::world::{Auto, Gen, IDLE_TIMEOUT, Part, Route, Set, Spec, WAKE_TTL, World};

@@ -3,7 +3,7 @@
 
 use firebolt_api::key::Annotation;
 use firebolt_api::{EnginePhase, FireboltEngine};
-use firebolt_core::plan::{Input, Kind, Object, Observed, Plan, Write};
+use firebolt_core::plan::engine::{Input, Kind, Object, Observed, Plan, Write};
 use jiff::Timestamp;
 
 use crate::caller::NAME;
@@ -76,7 +76,7 @@ impl Bad {
             Self::ParkOnMissingData => {
                 if let Some(sample) = &mut observed.activity {
                     sample.taken = now;
-                    sample.outcome = firebolt_core::plan::Activity::Quiet {
+                    sample.outcome = firebolt_core::plan::engine::Activity::Quiet {
                         since: Timestamp::UNIX_EPOCH,
                     };
                 }

@@ -3,7 +3,7 @@
 
 mod simulation;
 
-use firebolt_core::plan::{Drain, GateCause};
+use firebolt_core::plan::engine::{Drain, GateCause};
 use insta::assert_snapshot;
 use simulation::{Story, story};
 

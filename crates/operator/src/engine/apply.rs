@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use firebolt_api::key::{FIELD_MANAGER, Finalizer};
 use firebolt_api::{FireboltEngine, FireboltEngineStatus};
-use firebolt_core::plan::{Kind, Meta, Object, Observed, Plan, Write};
-use firebolt_core::render;
-use firebolt_core::resolve::EffectiveEngine;
+use firebolt_core::plan::Meta;
+use firebolt_core::plan::engine::{Kind, Object, Observed, Plan, Write};
+use firebolt_core::render::engine as render;
+use firebolt_core::resolve::engine::EffectiveEngine;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};

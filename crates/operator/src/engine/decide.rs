@@ -2,7 +2,7 @@
 
 use firebolt_api::FireboltEngine;
 use firebolt_api::name::EngineNames;
-use firebolt_core::plan::{Generation, Input, Observed, Plan, plan};
+use firebolt_core::plan::engine::{Generation, Input, Observed, Plan, plan};
 use jiff::Timestamp;
 use kube::ResourceExt;
 

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance, MetricScrapeMode};
-use firebolt_core::plan::{Desired, DrainSettings, Gate, GateCause};
-use firebolt_core::resolve::{self, Defaults, EffectiveEngine, InstanceFacts};
-use firebolt_core::{admit, render};
+use firebolt_core::admit;
+use firebolt_core::plan::engine::{Desired, DrainSettings, Gate, GateCause};
+use firebolt_core::render::engine as render;
+use firebolt_core::resolve::Defaults;
+use firebolt_core::resolve::engine::{self as resolve, EffectiveEngine, InstanceFacts};
 use kube::{Api, Client};
 
 use super::apply::LONGEST_REQUEST;

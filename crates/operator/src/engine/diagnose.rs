@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firebolt_core::plan::{Generation, StatefulSetWarning};
+use firebolt_core::plan::engine::{Generation, StatefulSetWarning};
 use firebolt_core::pods;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -168,7 +168,7 @@ mod tests {
     fn missing_pods_are_looked_into_when_there_was_time_to_make_them() {
         let created: Timestamp = "2026-11-16T12:00:00Z".parse().unwrap();
         let generation = |total| Generation {
-            stateful_set: Some(firebolt_core::plan::StatefulSet {
+            stateful_set: Some(firebolt_core::plan::engine::StatefulSet {
                 meta: firebolt_core::plan::Meta {
                     uid: String::new(),
                     owned: true,
@@ -180,7 +180,7 @@ mod tests {
                 replicas: 2,
                 created,
             }),
-            pods: firebolt_core::plan::Pods { total, ready: 0 },
+            pods: firebolt_core::plan::engine::Pods { total, ready: 0 },
             ..Generation::default()
         };
         let after = |millis| created + jiff::SignedDuration::from_millis(millis);

@@ -1,8 +1,9 @@
 //! Values that tests of several modules start from.
 
 use firebolt_api::FireboltEngine;
-use firebolt_core::plan::Plan;
-use firebolt_core::resolve::{Defaults, InstanceFacts};
+use firebolt_core::plan::engine::Plan;
+use firebolt_core::resolve::Defaults;
+use firebolt_core::resolve::engine::InstanceFacts;
 use kube::core::Status;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use firebolt_api::{FireboltEngine, FireboltEngineStatus};
-use firebolt_core::plan::{Gate, GateCause, Plan, Write};
+use firebolt_core::plan::engine::{Gate, GateCause, Plan, Write};
 use tokio::time::Instant;
 
 use super::desired::Wish;

@@ -1,5 +1,5 @@
-use firebolt_core::plan::{Desired, DrainSettings};
-use firebolt_core::resolve::resolve;
+use firebolt_core::plan::engine::{Desired, DrainSettings};
+use firebolt_core::resolve::engine::resolve;
 use serde_json::{Value, json};
 
 use super::super::fixture::refused as error;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use firebolt_api::{EnginePhase, FireboltEngine};
-use firebolt_core::plan::{Gate, Kind, Observed, StatefulSetWarning};
+use firebolt_core::plan::engine::{Gate, Kind, Observed, StatefulSetWarning};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use tokio::time::Instant;
@@ -186,7 +186,8 @@ impl Memories {
 
 #[cfg(test)]
 mod tests {
-    use firebolt_core::plan::{Meta, Routing};
+    use firebolt_core::plan::Meta;
+    use firebolt_core::plan::engine::Routing;
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
 

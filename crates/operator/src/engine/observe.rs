@@ -6,9 +6,11 @@ use std::fmt::Debug;
 use firebolt_api::key::{Annotation, Label};
 use firebolt_api::name::{EngineNames, MAX_GENERATION};
 use firebolt_api::{FireboltEngine, FireboltEngineStatus};
-use firebolt_core::plan::{Child, Generation, Meta, Observed, Pods, Routing, StatefulSet as SeenSet};
-use firebolt_core::resolve::EffectiveEngine;
-use firebolt_core::{pods, render};
+use firebolt_core::plan::engine::{Generation, Observed, Pods, Routing, StatefulSet as SeenSet};
+use firebolt_core::plan::{Child, Meta};
+use firebolt_core::pods;
+use firebolt_core::render::{engine as render, is_intact};
+use firebolt_core::resolve::engine::EffectiveEngine;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -222,15 +224,15 @@ impl Looking<'_> {
     /// admission policy of the cluster made of it when it was created is not tampering.
     fn tampered(&self, live: &StatefulSet, number: i64) -> bool {
         let labels = Some(render::generation_labels(self.effective, number));
-        let relabelled = !render::is_intact(&labels, &live.metadata.labels);
-        let is_changed = || !render::is_intact(&render::stateful_set(self.effective, number).spec, &live.spec);
+        let relabelled = !is_intact(&labels, &live.metadata.labels);
+        let is_changed = || !is_intact(&render::stateful_set(self.effective, number).spec, &live.spec);
         relabelled || (live.metadata.generation != Some(1) && is_changed())
     }
 
     fn child<K: Resource + Serialize>(&self, live: &K, rendered: impl FnOnce() -> K) -> Child {
         Child {
             meta: self.meta(live),
-            intact: !self.renders || render::is_intact(&rendered(), live),
+            intact: !self.renders || is_intact(&rendered(), live),
         }
     }
 
@@ -239,7 +241,7 @@ impl Looking<'_> {
         let target = selector.and_then(|selector| selector.get(Label::Generation.key())?.parse().ok());
         let intact = target.is_some_and(|target| {
             let rendered = render::routing_service(self.effective, target);
-            render::is_intact(&rendered, live) && selector_is_exact(&rendered, live)
+            is_intact(&rendered, live) && selector_is_exact(&rendered, live)
         });
         Routing {
             meta: self.meta(live),

@@ -1,4 +1,4 @@
-use firebolt_core::resolve::resolve;
+use firebolt_core::resolve::engine::resolve;
 use rstest::rstest;
 use serde_json::json;
 

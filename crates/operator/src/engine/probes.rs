@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firebolt_api::name::EngineNames;
 use firebolt_api::{EnginePhase, FireboltEngine, MetricScrapeMode};
-use firebolt_core::plan::{Desired, DrainSettings, Gate};
+use firebolt_core::plan::engine::{Desired, DrainSettings, Gate};
 use firebolt_core::pods;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;

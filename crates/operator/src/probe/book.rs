@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use firebolt_core::plan::{Activity, ActivitySample, Drain, DrainSample};
+use firebolt_core::plan::engine::{Activity, ActivitySample, Drain, DrainSample};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -12,7 +12,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use firebolt_core::plan::{ActivitySample, DrainSample};
+use firebolt_core::plan::engine::{ActivitySample, DrainSample};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};

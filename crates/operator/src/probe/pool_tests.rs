@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use firebolt_core::plan::{Activity, Drain};
+use firebolt_core::plan::engine::{Activity, Drain};
 use rstest::rstest;
 
 use super::super::fixture::{Manner, World, black_hole, drain, pass, queries, refusing, run};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use firebolt_core::plan::Drain;
+use firebolt_core::plan::engine::Drain;
 use rstest::rstest;
 
 use super::super::fixture::{BLACK_HOLE, Manner, World, black_hole, drain, pass, queries, refusing, run};

@@ -1,0 +1,73 @@
+//! The ConfigMap of one generation: the configuration file that its pods read at start.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Map, Value, json};
+
+use super::stateful_set::TERMINATION_GRACE_PERIOD;
+use super::{CONFIG_FILE, metadata, names};
+use crate::resolve::engine::EffectiveEngine;
+
+/// What the engine has, of the time between SIGTERM and SIGKILL, to finish its queries: the rest is for ending.
+const RESERVED_FOR_ENDING: i64 = 5;
+
+/// Renders the ConfigMap of `generation`.
+#[must_use]
+pub fn config_map(engine: &EffectiveEngine, generation: i64) -> ConfigMap {
+    let text = firebolt_api::to_yaml(&sorted(Value::Object(config(engine, generation))));
+    ConfigMap {
+        metadata: metadata(engine, names(engine).config_map(generation), Some(generation)),
+        data: Some(BTreeMap::from([(CONFIG_FILE.to_owned(), text)])),
+        ..ConfigMap::default()
+    }
+}
+
+/// The whole configuration: what users decide about, and the operator's own values, which nothing there can collide with.
+pub(super) fn config(engine: &EffectiveEngine, generation: i64) -> Map<String, Value> {
+    let mut config = engine.config.clone();
+    config.insert("schema_version".to_owned(), json!("1.0"));
+    let instance = section(&mut config, "instance");
+    instance.insert("id".to_owned(), json!(engine.instance.id));
+    instance.insert("type".to_owned(), json!("multi_engine"));
+    instance.insert(
+        "multi_engine".to_owned(),
+        json!({ "metadata_endpoint": engine.instance.metadata_endpoint }),
+    );
+    let nodes: Vec<Value> = (0..engine.replicas)
+        .map(|ordinal| node(engine, generation, ordinal))
+        .collect();
+    let grace = (TERMINATION_GRACE_PERIOD - RESERVED_FOR_ENDING).max(1);
+    let own = section(&mut config, "engine");
+    own.insert("id".to_owned(), json!(engine.name));
+    own.insert("nodes".to_owned(), Value::Array(nodes));
+    own.insert("termination_grace_period".to_owned(), json!(format!("{grace}s")));
+    config
+}
+
+fn section<'a>(config: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {
+    let section = config.entry(name).or_insert_with(|| json!({}));
+    section
+        .as_object_mut()
+        .expect("the resolver leaves no section that is no object")
+}
+
+fn node(engine: &EffectiveEngine, generation: i64, ordinal: i32) -> Value {
+    let (pod, service) = (
+        names(engine).pod(generation, ordinal),
+        names(engine).headless_service(generation),
+    );
+    json!({ "host": format!("{pod}.{service}.{}.svc.{}", engine.namespace, engine.cluster_domain) })
+}
+
+/// The file is the same for the same configuration, whatever order a map type keeps.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<String, Value> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            Value::Object(sorted.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}

@@ -1,0 +1,92 @@
+//! The objects of an engine, built from an [`EffectiveEngine`].
+
+mod config_map;
+mod engine_container;
+mod fingerprint;
+mod headless_service;
+mod routing_service;
+mod stateful_set;
+mod ui_sidecar;
+
+use std::collections::BTreeMap;
+
+use firebolt_api::key::Label;
+use firebolt_api::name::EngineNames;
+use k8s_openapi::api::core::v1::ServicePort;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::resolve::engine::EffectiveEngine;
+
+pub use config_map::config_map;
+pub use engine_container::RESERVED_ENV;
+pub use fingerprint::fingerprint;
+pub use headless_service::headless_service;
+pub use routing_service::routing_service;
+pub use stateful_set::stateful_set;
+pub use ui_sidecar::UI_CONTAINER;
+
+/// The ports of an engine pod, by name.
+const PORTS: [(&str, i32); 3] = [("http-query", 3473), ("health", HEALTH_PORT), ("metrics", 9090)];
+const HEALTH_PORT: i32 = 8122;
+
+/// Names of volumes that the operator puts into engine pods. A user's volume or mount of the same name is left out.
+pub const RESERVED_VOLUMES: [&str; 5] = [CONFIG_VOLUME, "engine-config", DATA_VOLUME, RUNTIME_VOLUME, UI_VOLUME];
+const CONFIG_VOLUME: &str = "nodes-config";
+const DATA_VOLUME: &str = "data";
+const RUNTIME_VOLUME: &str = "runtime";
+const UI_VOLUME: &str = "nginx-writable-dir";
+
+/// The one key of the ConfigMap, which is also the name of the file.
+const CONFIG_FILE: &str = "config.yaml";
+
+/// What every object of the engine carries. Objects of one generation carry its number as well.
+fn metadata(engine: &EffectiveEngine, name: String, generation: Option<i64>) -> ObjectMeta {
+    let mut labels = BTreeMap::from([label(Label::Engine, engine.name.clone())]);
+    labels.extend(generation.map(|generation| label(Label::Generation, generation.to_string())));
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(engine.namespace.clone()),
+        labels: Some(labels),
+        owner_references: Some(vec![OwnerReference {
+            api_version: format!("{}/{}", firebolt_api::GROUP, firebolt_api::VERSION),
+            kind: "FireboltEngine".to_owned(),
+            name: engine.name.clone(),
+            uid: engine.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The labels that select the pods of one generation, and that its objects carry.
+#[must_use]
+pub fn generation_labels(engine: &EffectiveEngine, generation: i64) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        label(Label::Engine, engine.name.clone()),
+        label(Label::Generation, generation.to_string()),
+    ])
+}
+
+fn label(label: Label, value: String) -> (String, String) {
+    (label.key().to_owned(), value)
+}
+
+fn names(engine: &EffectiveEngine) -> EngineNames<'_> {
+    EngineNames(&engine.name)
+}
+
+fn service_ports() -> Vec<ServicePort> {
+    let ports = PORTS.iter().map(|(name, port)| ServicePort {
+        name: Some((*name).to_owned()),
+        port: *port,
+        target_port: Some(IntOrString::Int(*port)),
+        protocol: Some("TCP".to_owned()),
+        ..ServicePort::default()
+    });
+    ports.collect()
+}
+
+#[cfg(test)]
+mod tests;

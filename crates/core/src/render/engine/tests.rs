@@ -1,0 +1,169 @@
+//! Whole renderings, as a reviewer wants to see them, and what holds of every rendering.
+
+use std::fmt::Write;
+
+use firebolt_api::{FireboltEngine, FireboltEngineClass};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::resolve::Defaults;
+use crate::resolve::engine::{InstanceFacts, resolve};
+
+/// An engine called `analytics`, resolved with a class that has the given spec, if any.
+fn effective(engine: &Value, class: Option<Value>) -> EffectiveEngine {
+    let mut spec = json!({ "instanceRef": "main", "replicas": 2 });
+    for (key, value) in engine.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    let engine: FireboltEngine = serde_json::from_value(json!({
+        "apiVersion": "v", "kind": "FireboltEngine",
+        "metadata": { "name": "analytics", "namespace": "data", "uid": "engine-uid" }, "spec": spec,
+    }))
+    .expect("an engine");
+    let class: Option<FireboltEngineClass> = class.map(|spec| {
+        let class = json!({ "apiVersion": "v", "kind": "FireboltEngineClass", "metadata": {}, "spec": spec });
+        serde_json::from_value(class).expect("a class")
+    });
+    let instance = InstanceFacts {
+        id: "01J00000000000000000000000".to_owned(),
+        metadata_endpoint: "main-metadata.data.svc.cluster.local:7000".to_owned(),
+    };
+    resolve(&engine, class.as_ref(), &instance, &Defaults::example())
+}
+
+fn everything(engine: &EffectiveEngine, generation: i64) -> String {
+    let mut text = String::new();
+    let objects = [
+        firebolt_api::to_yaml(&config_map(engine, generation)),
+        firebolt_api::to_yaml(&headless_service(engine, generation)),
+        firebolt_api::to_yaml(&stateful_set(engine, generation)),
+        firebolt_api::to_yaml(&routing_service(engine, generation)),
+    ];
+    for object in objects {
+        write!(text, "---\n{object}").expect("write to a text");
+    }
+    text
+}
+
+#[rstest]
+#[case::bare(json!({}), None)]
+#[case::stopped(json!({ "replicas": 0 }), None)]
+#[case::claim(json!({ "storage": { "persistentVolumeClaim": { "size": "10Gi", "storageClassName": "fast" } } }), None)]
+#[case::memory(json!({ "storage": { "emptyDir": { "medium": "Memory", "sizeLimit": "1Gi" } } }), None)]
+#[case::host_path(json!({ "storage": { "hostPath": { "path": "/data", "type": "DirectoryOrCreate" } } }), None)]
+#[case::ui(json!({ "uiSidecar": true }), None)]
+#[case::config(json!({ "customEngineConfig": { "logging": { "level": "debug" }, "engine": { "memory": 1, "nodes": [] } } }), None)]
+#[case::own_metadata_service(json!({ "metadataEndpointOverride": "far.example:7000" }), None)]
+#[case::template(json!({ "template": {
+    "metadata": { "labels": { "team": "data" }, "annotations": { "a.example/b": "c" } },
+    "spec": {
+        "serviceAccountName": "engines", "nodeSelector": { "pool": "engines" },
+        "tolerations": [{ "key": "dedicated", "operator": "Exists" }],
+        "volumes": [{ "name": "cache", "emptyDir": {} }, { "name": "data", "emptyDir": {} }],
+        "initContainers": [{ "name": "warm", "image": "warm:1" }],
+        "containers": [
+            { "name": "proxy", "image": "proxy:1" },
+            {
+                "name": "engine", "image": "engine:9", "resources": { "limits": { "cpu": 4, "memory": "16Gi" } },
+                "env": [{ "name": "A", "value": "1" }],
+                "volumeMounts": [{ "name": "cache", "mountPath": "/cache" }, { "name": "data", "mountPath": "/steal" }],
+            },
+        ],
+    },
+} }), None)]
+#[case::class(json!({ "template": { "metadata": { "labels": { "team": "data" } } } }), Some(json!({
+    "template": {
+        "metadata": { "labels": { "team": "platform", "tier": "gold" } },
+        "spec": { "containers": [{ "name": "engine", "image": "class:1" }, { "name": "agent", "image": "agent:1" }] },
+    },
+    "customEngineConfig": { "logging": { "level": "warning" } }, "storage": { "persistentVolumeClaim": {} },
+})))]
+fn renders(#[case] engine: Value, #[case] class: Option<Value>) {
+    let name = std::thread::current().name().expect("a test has a name").to_owned();
+    // The name of the case, after the number that orders it.
+    let case = name
+        .rsplit("case_")
+        .next()
+        .and_then(|case| case.split_once('_'))
+        .expect("a case")
+        .1;
+    insta::assert_snapshot!(case, everything(&effective(&engine, class), 3));
+}
+
+#[test]
+fn a_label_of_a_user_cannot_move_a_pod_into_another_generation() {
+    let labels = json!({ Label::Generation.key(): "9", Label::Engine.key(): "other" });
+    let labels = json!({ "metadata": { "labels": labels } });
+    let engine = effective(&json!({ "template": labels }), None);
+    let pods = stateful_set(&engine, 3)
+        .spec
+        .expect("a spec")
+        .template
+        .metadata
+        .expect("metadata")
+        .labels;
+    assert_eq!(pods, Some(generation_labels(&engine, 3)));
+}
+
+#[test]
+fn the_fingerprint_is_the_same_in_every_generation() {
+    let engine = effective(&json!({}), None);
+    let recorded = |generation| {
+        let annotations = stateful_set(&engine, generation)
+            .metadata
+            .annotations
+            .expect("annotations");
+        annotations[firebolt_api::key::Annotation::Fingerprint.key()].clone()
+    };
+    assert_eq!(recorded(0), fingerprint(&engine));
+    assert_eq!(recorded(41), fingerprint(&engine));
+}
+
+/// A new text here rolls every engine of every user at the next upgrade. Change it only for that reason.
+#[test]
+fn the_fingerprint_of_a_bare_engine_never_changes() {
+    insta::assert_snapshot!(fingerprint(&effective(&json!({}), None)), @"1-cc6882fe340a2bd4");
+}
+
+#[rstest]
+#[case::replicas(json!({ "replicas": 3 }))]
+#[case::storage(json!({ "storage": { "persistentVolumeClaim": {} } }))]
+#[case::storage_size(json!({ "storage": { "persistentVolumeClaim": { "size": "2Gi" } } }))]
+#[case::ui(json!({ "uiSidecar": true }))]
+#[case::config(json!({ "customEngineConfig": { "cache": 1 } }))]
+#[case::metadata_service(json!({ "metadataEndpointOverride": "far:7000" }))]
+#[case::image(json!({ "template": { "spec": { "containers": [{ "name": "engine", "image": "other:1" }] } } }))]
+#[case::env(json!({ "template": { "spec": { "containers": [{ "name": "engine", "env": [{ "name": "A", "value": "1" }] }] } } }))]
+#[case::volume(json!({ "template": { "spec": { "volumes": [{ "name": "v" }] } } }))]
+#[case::pull_secret(json!({ "template": { "spec": { "imagePullSecrets": [{ "name": "s" }] } } }))]
+#[case::annotation(json!({ "template": { "metadata": { "annotations": { "a": "b" } } } }))]
+fn whatever_reshapes_the_pods_has_another_fingerprint(#[case] change: Value) {
+    assert_ne!(
+        fingerprint(&effective(&change, None)),
+        fingerprint(&effective(&json!({}), None))
+    );
+}
+
+#[rstest]
+#[case::rollout(json!({ "rollout": "recreate" }))]
+#[case::drain_check(json!({ "drainCheckEnabled": false }))]
+#[case::drain_interval(json!({ "drainCheckInterval": "9s" }))]
+#[case::auto_stop(json!({ "autoStop": { "enabled": true, "activeReplicas": 5 } }))]
+#[case::stripped_config(json!({ "customEngineConfig": { "schema_version": "9" } }))]
+#[case::empty_template(json!({ "template": { "metadata": { "labels": {} }, "spec": { "containers": [], "tolerations": [] } } }))]
+#[case::explicit_default(json!({ "storage": { "emptyDir": {} }, "uiSidecar": false }))]
+fn whatever_does_not_reshape_the_pods_has_the_same_fingerprint(#[case] change: Value) {
+    assert_eq!(
+        fingerprint(&effective(&change, None)),
+        fingerprint(&effective(&json!({}), None))
+    );
+}
+
+#[test]
+fn where_a_setting_comes_from_does_not_matter() {
+    let template = json!({ "spec": { "containers": [{ "name": "engine", "image": "same:1" }] } });
+    let own = effective(&json!({ "template": template }), None);
+    let of_class = effective(&json!({}), Some(json!({ "template": template })));
+    assert_eq!(fingerprint(&own), fingerprint(&of_class));
+}
