@@ -88,8 +88,14 @@ pub enum InstanceReason {
     ProbeFailed,
     /// The credentials of a PostgreSQL server whose data exists are gone.
     PostgresCredentialsLost,
+    /// `Ready`: the database may not be changed while engines depend on it.
+    PostgresSwitchRefused,
     /// An object of somebody else has the name of one of ours.
     ForeignObject,
+    /// The instance is being deleted.
+    Deleting,
+    /// A finalizer of somebody else holds an object that is being deleted.
+    ExternalFinalizer,
     /// Engines still refer to an instance that is being deleted.
     DeletionBlocked,
 }

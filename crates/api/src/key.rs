@@ -59,6 +59,12 @@ keys! {
         EngineClassHash = "firebolt.io/engine-class-hash",
         /// On the pod templates of instance components: the hash of the rendered configuration. A change rolls the pods.
         ConfigHash = "firebolt.io/config-hash",
+        /// On the pods of the metadata service: the hash of the database credentials that they read at start. A change
+        /// rolls the pods.
+        CredentialsHash = "firebolt.io/credentials-hash",
+        /// On the ConfigMap and the Deployment of the metadata service: whether the service was set up with the
+        /// database that the operator runs (`internal`) or with another (`external`).
+        Postgres = "firebolt.io/postgres",
     }
 }
 

@@ -41,7 +41,8 @@ Examples:
 
 /// Runs Firebolt on Kubernetes
 ///
-/// Watches the Firebolt instances, engines and engine classes of a cluster, and rolls out every change of an engine.
+/// Watches the Firebolt instances, engines and engine classes of a cluster, sets instances up, and rolls out every change
+/// of an engine.
 #[derive(Debug, Parser)]
 #[command(name = "firebolt-operator", version, propagate_version = true, max_term_width = 110, after_help = exit_codes!())]
 pub struct Cli {
@@ -161,7 +162,7 @@ pub struct RunArguments {
         value_name = "IMAGE",
         default_value = "ghcr.io/firebolt-db/engine:release-5.0.0-pre.0.20260815074041.524de236b514",
         value_parser = parse_image,
-        help_heading = "Engines"
+        help_heading = "Images"
     )]
     pub engine_image: String,
 
@@ -172,28 +173,61 @@ pub struct RunArguments {
         value_name = "IMAGE",
         default_value = "ghcr.io/firebolt-db/firebolt-core-ui:latest",
         value_parser = parse_image,
-        help_heading = "Engines"
+        help_heading = "Images"
     )]
     pub ui_image: String,
 
-    /// Registry, with an optional path, that replaces the registry of the two images above, as in mirror.example/firebolt
+    /// Image of the metadata service of instances that name none
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_METADATA_IMAGE", hide_env_values = true,
+        value_name = "IMAGE",
+        default_value = "ghcr.io/firebolt-db/metadata:release-5.0.0-pre.0.20260815074041.524de236b514",
+        value_parser = parse_image,
+        help_heading = "Images"
+    )]
+    pub metadata_image: String,
+
+    /// Image of PostgreSQL in instances that bring none
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_POSTGRES_IMAGE", hide_env_values = true,
+        value_name = "IMAGE",
+        default_value = "postgres:16-alpine",
+        value_parser = parse_image,
+        help_heading = "Images"
+    )]
+    pub postgres_image: String,
+
+    /// Image of the gateway of instances that name none
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_ENVOY_IMAGE", hide_env_values = true,
+        value_name = "IMAGE",
+        default_value = "envoyproxy/envoy:v1.40.0",
+        value_parser = parse_image,
+        help_heading = "Images"
+    )]
+    pub envoy_image: String,
+
+    /// Registry, with an optional path, that replaces the registry of the images above, as in mirror.example/firebolt
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_IMAGE_REGISTRY", hide_env_values = true,
         value_name = "REGISTRY",
         value_parser = parse_image,
-        help_heading = "Engines"
+        help_heading = "Images"
     )]
     pub image_registry: Option<String>,
 
-    /// Secrets for pulling images that every engine pod gets, separated by commas
+    /// Secrets for pulling images that every pod of engines and instances gets, separated by commas
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_IMAGE_PULL_SECRETS", hide_env_values = true,
         value_name = "LIST",
         value_delimiter = ',',
         value_parser = parse_object_name,
-        help_heading = "Engines"
+        help_heading = "Images"
     )]
     pub image_pull_secrets: Vec<String>,
 

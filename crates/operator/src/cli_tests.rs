@@ -49,6 +49,31 @@ fn defaults_need_no_flag() {
 }
 
 #[test]
+fn the_default_gateway_is_the_one_that_tests_run() {
+    let version = localkube::tools::Tool::Envoy.version();
+    assert_eq!(
+        settings(&[]).defaults.envoy_image,
+        format!("envoyproxy/envoy:v{version}")
+    );
+}
+
+#[test]
+fn every_image_comes_from_the_registry_that_is_named() {
+    let defaults = settings(&["--image-registry", "mirror.example/m"]).defaults;
+    let images = [
+        defaults.engine_image,
+        defaults.ui_image,
+        defaults.metadata_image,
+        defaults.postgres_image,
+        defaults.envoy_image,
+    ];
+    for image in images {
+        assert!(image.starts_with("mirror.example/m/"), "{image}");
+        assert!(!image.contains("ghcr.io"), "{image}");
+    }
+}
+
+#[test]
 fn flags_win_over_the_surroundings() {
     let settings = settings(&[
         "--identity",

@@ -1,5 +1,6 @@
 //! What the operator counts, in the `OpenMetrics` text format.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -13,6 +14,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::engine::EngineMetrics;
+use crate::instance::InstanceMetrics;
 use crate::leader::Role;
 use crate::probe::Pool;
 use crate::watches::Caches;
@@ -34,6 +36,7 @@ pub struct Metrics {
     malformed_objects: Family<KindLabel, Gauge>,
     watch_failures: Family<KindLabel, Counter>,
     engines: EngineMetrics,
+    instances: InstanceMetrics,
     /// Gauges are filled and read in one go.
     rendering: Mutex<()>,
 }
@@ -81,9 +84,11 @@ impl Metrics {
             watch_failures.clone(),
         );
         let engines = EngineMetrics::register(&mut registry);
+        let instances = InstanceMetrics::register(&mut registry);
         Self {
             registry,
             engines,
+            instances,
             rendering: Mutex::default(),
             leader,
             cached_objects,
@@ -105,8 +110,14 @@ impl Metrics {
         &self.engines
     }
 
-    /// All metrics as text. Role, sizes of the caches and the state of engines are read at this moment, so they need no
-    /// upkeep. Engines are told of by the leader alone, so that nobody counts them twice.
+    /// What is measured about instances.
+    #[must_use]
+    pub fn instances(&self) -> &InstanceMetrics {
+        &self.instances
+    }
+
+    /// All metrics as text. Role, sizes of the caches and the state of engines and instances are read at this moment, so
+    /// they need no upkeep. Engines and instances are told of by the leader alone, so that nobody counts them twice.
     #[must_use]
     pub fn render(&self, caches: &Caches, probes: &Pool, role: Role) -> String {
         let _one_at_a_time = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,20 +128,31 @@ impl Metrics {
             Role::Leading => {
                 self.leader.set(1);
                 self.engines.gauges.fill(caches, |engine| probes.drain_failures(engine));
+                self.instances.gauges.fill(caches);
             }
         }
-        for cache in caches.all() {
-            let label = KindLabel { kind: cache.kind() };
-            let count = |objects: usize| i64::try_from(objects).unwrap_or(i64::MAX);
-            self.cached_objects.get_or_create(&label).set(count(cache.readable()));
-            self.malformed_objects
-                .get_or_create(&label)
-                .set(count(cache.malformed()));
-        }
+        self.count(caches);
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string does not fail");
         // Read anew the next time; nobody needs them in between.
         self.engines.gauges.clear();
+        self.instances.gauges.clear();
         text
+    }
+
+    /// Shows the sizes of the caches. Those of one kind count together, whosever objects they hold.
+    fn count(&self, caches: &Caches) {
+        let mut sizes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for cache in caches.all() {
+            let (readable, malformed) = sizes.entry(cache.kind()).or_default();
+            *readable += cache.readable();
+            *malformed += cache.malformed();
+        }
+        let count = |objects: usize| i64::try_from(objects).unwrap_or(i64::MAX);
+        for (kind, (readable, malformed)) in sizes {
+            let label = KindLabel { kind };
+            self.cached_objects.get_or_create(&label).set(count(readable));
+            self.malformed_objects.get_or_create(&label).set(count(malformed));
+        }
     }
 }

@@ -21,17 +21,16 @@ use tracing::{error, info};
 use crate::cli::RunArguments;
 use crate::connect::{Connection, connect};
 use crate::error::Failure;
-use crate::key::ObjectKey;
 use crate::leader::apply::LeaseHandle;
 use crate::leader::decide::Timing;
 use crate::leader::{self, Ended, Report, Role, Term};
 use crate::metrics::Metrics;
 use crate::probe::Pool;
-use crate::queue::Inbox;
+use crate::queue::Inboxes;
 use crate::settings::{ListenAddress, Settings, Surroundings};
 use crate::signals::Signals;
 use crate::watches::Caches;
-use crate::{engine, http, logs};
+use crate::{engine, http, instance, logs};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -44,8 +43,8 @@ pub struct Context {
     pub settings: Arc<Settings>,
     /// The caches of what is watched.
     pub caches: Arc<Caches>,
-    /// Engines that the watches have seen something of.
-    pub inbox: Arc<Inbox<ObjectKey>>,
+    /// Objects that the watches have seen something of.
+    pub inboxes: Inboxes,
     /// Counts queries of pods.
     pub probes: Pool,
     /// What is measured.
@@ -114,9 +113,9 @@ impl Parts {
 
         let metrics = Arc::new(Metrics::new(VERSION, started));
         let mut watches = JoinSet::new();
-        let inbox = Arc::new(Inbox::default());
-        let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches, &inbox));
-        let probes = engine::pool(client.clone(), &caches, &inbox, &metrics);
+        let inboxes = Inboxes::default();
+        let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches, &inboxes));
+        let probes = engine::pool(client.clone(), &caches, &inboxes.engines, &metrics);
         let (report, reports) = watch::channel(Report::STANDBY);
         let (stop_work, stop_election) = (CancellationToken::new(), CancellationToken::new());
 
@@ -139,7 +138,7 @@ impl Parts {
             client: client.clone(),
             settings: Arc::clone(&settings),
             caches,
-            inbox,
+            inboxes,
             probes,
             metrics,
             term: Term::new(reports.clone()),
@@ -242,7 +241,7 @@ async fn work_while_leading(context: Context, mut reports: watch::Receiver<Repor
 /// What only the leader does. It begins when the caches are complete: before that, what is there looks as if it were not.
 async fn lead(context: Context, stop: CancellationToken) {
     if stop.run_until_cancelled(context.caches.synced()).await.is_some() {
-        engine::run(context, stop).await;
+        tokio::join!(engine::run(context.clone(), stop.clone()), instance::run(context, stop));
     }
 }
 

@@ -23,9 +23,9 @@ fn stubborn(election: impl Future<Output = Ended> + Send + 'static) -> Parts {
     let client = Client::new(Router::new(), "ns");
     let mut watches = JoinSet::new();
     let metrics = Arc::new(Metrics::new(VERSION, SystemTime::UNIX_EPOCH));
-    let inbox = Arc::new(Inbox::default());
-    let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches, &inbox));
-    let probes = engine::pool(client.clone(), &caches, &inbox, &metrics);
+    let inboxes = Inboxes::default();
+    let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches, &inboxes));
+    let probes = engine::pool(client.clone(), &caches, &inboxes.engines, &metrics);
     let (_, reports) = watch::channel(Report::LEADING);
     let timing = Timing {
         duration: Duration::from_secs(15),
@@ -36,7 +36,7 @@ fn stubborn(election: impl Future<Output = Ended> + Send + 'static) -> Parts {
             client,
             settings,
             caches,
-            inbox,
+            inboxes,
             probes,
             metrics,
             term: Term::new(reports),

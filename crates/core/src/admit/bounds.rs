@@ -6,6 +6,7 @@ use firebolt_api::quantity::{Amount, ParseError, Quantity};
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
 use k8s_openapi::api::core::v1::{PodTemplateSpec, ResourceRequirements};
 
+use super::component::ENGINE;
 use super::containers;
 use super::violation::{Kind, Violation};
 use crate::resolve::engine::says_anything;
@@ -70,7 +71,11 @@ pub fn bounds(engine: &FireboltEngine, class: Option<&FireboltEngineClass>, boun
                 continue;
             };
             if let Some(fault) = fault(name, quantity, limit) {
-                let path = format!("spec.template.{}.resources.{list}.{name}", containers::engine_path());
+                let path = format!(
+                    "{}.{}.resources.{list}.{name}",
+                    ENGINE.path,
+                    containers::path(ENGINE.container)
+                );
                 violations.push(Violation::new(path, Kind::Invalid, fault + &subject.origin()));
             }
         }
@@ -102,7 +107,7 @@ fn subject<'a>(engine: &'a FireboltEngine, class: Option<&'a FireboltEngineClass
 }
 
 fn resources(template: &PodTemplateSpec) -> Option<&ResourceRequirements> {
-    let resources = containers::engine(template)?.resources.as_ref();
+    let resources = containers::own(template, ENGINE.container)?.resources.as_ref();
     resources.filter(|resources| says_anything(resources))
 }
 

@@ -1,59 +1,86 @@
-//! Rules for containers: their names, and for the one that is the engine its identity.
+//! Rules for containers: their names, and for the one that is the component its identity.
 //!
-//! Sidecars and init containers are free in everything but their names. They may mount volumes of the operator too:
-//! none of those holds a secret.
+//! Sidecars and init containers of engines are free in everything but their names. They may mount volumes of the operator
+//! too: none of those holds a secret.
 
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
-use super::owned::{Owned, listed, owned, refuse};
+use super::component::Template;
+use super::owned::{Owned, filled, listed, owned, refuse};
 use super::violation::{Kind, Violation};
-use crate::render::engine::{RESERVED_ENV, RESERVED_VOLUMES, UI_CONTAINER};
-use crate::resolve::engine::ENGINE_CONTAINER;
 
-const ENGINE_FIELDS: [Owned<Container>; 11] = [
-    owned("command", |engine| listed(engine.command.as_ref()), START),
-    owned("args", |engine| listed(engine.args.as_ref()), START),
+/// In a reason: what the component is called.
+const COMPONENT: &str = "{component}";
+
+/// What makes a container the component: how it is started, reached and watched.
+pub(super) const IDENTITY: [Owned<Container>; 11] = [
+    owned("command", |own| listed(own.command.as_ref()), START),
+    owned("args", |own| listed(own.args.as_ref()), START),
     owned(
         "ports",
-        |engine| listed(engine.ports.as_ref()),
-        "The operator decides about the ports of the engine.",
+        |own| listed(own.ports.as_ref()),
+        "The operator decides about the ports of the {component}.",
     ),
-    owned("readinessProbe", |engine| engine.readiness_probe.is_some(), PROBES),
-    owned("livenessProbe", |engine| engine.liveness_probe.is_some(), PROBES),
-    owned("startupProbe", |engine| engine.startup_probe.is_some(), PROBES),
-    owned("restartPolicy", |engine| engine.restart_policy.is_some(), RESTARTS),
+    owned("readinessProbe", |own| own.readiness_probe.is_some(), PROBES),
+    owned("livenessProbe", |own| own.liveness_probe.is_some(), PROBES),
+    owned("startupProbe", |own| own.startup_probe.is_some(), PROBES),
+    owned("restartPolicy", |own| own.restart_policy.is_some(), RESTARTS),
     owned(
         "restartPolicyRules",
-        |engine| listed(engine.restart_policy_rules.as_ref()),
+        |own| listed(own.restart_policy_rules.as_ref()),
         RESTARTS,
     ),
-    owned("stdin", |engine| engine.stdin == Some(true), TERMINAL),
-    owned("stdinOnce", |engine| engine.stdin_once == Some(true), TERMINAL),
-    owned("tty", |engine| engine.tty == Some(true), TERMINAL),
+    owned("stdin", |own| own.stdin == Some(true), TERMINAL),
+    owned("stdinOnce", |own| own.stdin_once == Some(true), TERMINAL),
+    owned("tty", |own| own.tty == Some(true), TERMINAL),
 ];
-const START: &str = "The operator decides how the engine is started.";
-const PROBES: &str = "The operator decides when the engine is healthy.";
-const RESTARTS: &str = "The engine is always restarted.";
-const TERMINAL: &str = "The engine reads nothing from a terminal.";
+const START: &str = "The operator decides how the {component} is started.";
+const PROBES: &str = "The operator decides when the {component} is healthy.";
+const RESTARTS: &str = "The {component} is always restarted.";
+const TERMINAL: &str = "The {component} reads nothing from a terminal.";
 
-/// Refuses a second engine container, and containers under names of the operator.
-pub(super) fn names(template: &PodTemplateSpec) -> Vec<Violation> {
-    let containers = containers(template);
+/// Everything else but the image and the resources, for components that users do not extend.
+pub(super) const SETTINGS: [Owned<Container>; 10] = [
+    owned("env", |own| listed(own.env.as_ref()), ONLY),
+    owned("envFrom", |own| listed(own.env_from.as_ref()), ONLY),
+    owned("volumeMounts", |own| listed(own.volume_mounts.as_ref()), ONLY),
+    owned("volumeDevices", |own| listed(own.volume_devices.as_ref()), ONLY),
+    owned("resizePolicy", |own| listed(own.resize_policy.as_ref()), ONLY),
+    owned("securityContext", |own| own.security_context.is_some(), ONLY),
+    owned("lifecycle", |own| own.lifecycle.is_some(), ONLY),
+    owned("workingDir", |own| filled(own.working_dir.as_ref()), ONLY),
+    owned(
+        "terminationMessagePath",
+        |own| filled(own.termination_message_path.as_ref()),
+        ONLY,
+    ),
+    owned(
+        "terminationMessagePolicy",
+        |own| filled(own.termination_message_policy.as_ref()),
+        ONLY,
+    ),
+];
+const ONLY: &str = "Of the container of the {component}, only image, imagePullPolicy and resources can be set.";
+
+/// Refuses a second container that is the component, and containers under names of the operator.
+pub(super) fn names(template: &Template) -> Vec<Violation> {
+    let (component, containers) = (template.component, template.containers());
     let mut refused = Vec::new();
     for (index, container) in containers.iter().enumerate() {
-        let (kind, message) = match container.name.as_str() {
-            ENGINE_CONTAINER if !is_first(containers, index) => (
+        let name = container.name.as_str();
+        let (kind, message) = if name == component.container && !is_first(containers, index) {
+            (
                 Kind::Duplicate,
-                format!("There is one container named {ENGINE_CONTAINER}. Put its settings together."),
-            ),
-            UI_CONTAINER => (
+                format!("There is one container named {name}. Put its settings together."),
+            )
+        } else if component.containers.contains(&name) {
+            let instead = component.instead;
+            (
                 Kind::Forbidden,
-                format!(
-                    "The container {UI_CONTAINER} belongs to the operator. Choose another name; for the web UI, set \
-                     uiSidecar."
-                ),
-            ),
-            _ => continue,
+                format!("The container {name} belongs to the operator. Choose another name{instead}."),
+            )
+        } else {
+            continue;
         };
         let path = format!("{}.name", address("spec.containers", containers, index));
         refused.push(Violation::new(path, kind, message));
@@ -62,15 +89,11 @@ pub(super) fn names(template: &PodTemplateSpec) -> Vec<Violation> {
 }
 
 /// Refuses init containers under names of the operator.
-pub(super) fn init_names(template: &PodTemplateSpec) -> Vec<Violation> {
-    let spec = template.spec.as_ref();
-    let containers = spec
-        .and_then(|spec| spec.init_containers.as_deref())
-        .unwrap_or_default();
-    let reserved = containers
-        .iter()
-        .enumerate()
-        .filter(|(_, container)| [ENGINE_CONTAINER, UI_CONTAINER].contains(&container.name.as_str()));
+pub(super) fn init_names(template: &Template) -> Vec<Violation> {
+    let (component, containers) = (template.component, template.init_containers());
+    let reserved = containers.iter().enumerate().filter(|(_, container)| {
+        container.name == component.container || component.containers.contains(&container.name.as_str())
+    });
     let refused = reserved.map(|(index, container)| {
         Violation::new(
             format!("{}.name", address("spec.initContainers", containers, index)),
@@ -84,25 +107,32 @@ pub(super) fn init_names(template: &PodTemplateSpec) -> Vec<Violation> {
     refused.collect()
 }
 
-/// Refuses what makes the engine container the engine: how it is started, reached and watched.
-pub(super) fn engine_fields(template: &PodTemplateSpec) -> Vec<Violation> {
-    let engine = engine(template).into_iter();
-    engine
-        .flat_map(|engine| refuse(&ENGINE_FIELDS, engine, &engine_path()))
+/// Refuses the fields of the component's container that belong to the operator.
+pub(super) fn fields(template: &Template) -> Vec<Violation> {
+    let component = template.component;
+    let own = own(template.pod, component.container).into_iter();
+    let lists = own.flat_map(|own| component.container_fields.iter().map(move |list| (own, *list)));
+    let refused = lists.flat_map(|(own, list)| refuse(list, own, &path(component.container)));
+    refused
+        .map(|violation| Violation {
+            message: violation.message.replace(COMPONENT, component.called),
+            ..violation
+        })
         .collect()
 }
 
-/// Refuses variables that the operator sets for the engine.
-pub(super) fn engine_env(template: &PodTemplateSpec) -> Vec<Violation> {
-    let variables = engine(template)
+/// Refuses variables that the operator sets for the component.
+pub(super) fn variables(template: &Template) -> Vec<Violation> {
+    let component = template.component;
+    let variables = own(template.pod, component.container)
         .into_iter()
-        .flat_map(|engine| engine.env.iter().flatten());
+        .flat_map(|own| own.env.iter().flatten());
     let reserved = variables
         .enumerate()
-        .filter(|(_, variable)| RESERVED_ENV.contains(&variable.name.as_str()));
+        .filter(|(_, variable)| component.variables.contains(&variable.name.as_str()));
     let refused = reserved.map(|(index, variable)| {
         Violation::new(
-            format!("{}.env[{index}].name", engine_path()),
+            format!("{}.env[{index}].name", path(component.container)),
             Kind::Forbidden,
             format!("The operator sets the variable {}. Remove this entry.", variable.name),
         )
@@ -110,45 +140,41 @@ pub(super) fn engine_env(template: &PodTemplateSpec) -> Vec<Violation> {
     refused.collect()
 }
 
-/// Refuses mounts of volumes of the operator in the engine, which would be left out in favour of its own.
-pub(super) fn engine_mounts(template: &PodTemplateSpec) -> Vec<Violation> {
-    let mounts = engine(template)
+/// Refuses mounts of volumes of the operator in the component, which would be left out in favour of its own.
+pub(super) fn mounts(template: &Template) -> Vec<Violation> {
+    let component = template.component;
+    let mounts = own(template.pod, component.container)
         .into_iter()
-        .flat_map(|engine| engine.volume_mounts.iter().flatten());
+        .flat_map(|own| own.volume_mounts.iter().flatten());
     let reserved = mounts
         .enumerate()
-        .filter(|(_, mount)| RESERVED_VOLUMES.contains(&mount.name.as_str()));
+        .filter(|(_, mount)| component.volumes.contains(&mount.name.as_str()));
     let refused = reserved.map(|(index, mount)| {
         Violation::new(
-            format!("{}.volumeMounts[{index}].name", engine_path()),
+            format!("{}.volumeMounts[{index}].name", path(component.container)),
             Kind::Forbidden,
             format!(
-                "The volume {} belongs to the operator, which mounts it where the engine needs it. Remove this entry.",
-                mount.name
+                "The volume {} belongs to the operator, which mounts it where the {} needs it. Remove this entry.",
+                mount.name, component.called
             ),
         )
     });
     refused.collect()
 }
 
-/// The container that is the engine: the first of its name, as in the merge.
-pub(super) fn engine(template: &PodTemplateSpec) -> Option<&Container> {
-    containers(template)
-        .iter()
-        .find(|container| container.name == ENGINE_CONTAINER)
+/// The container that is the component: the first of its name, as in the merge.
+pub(super) fn own<'a>(template: &'a PodTemplateSpec, name: &str) -> Option<&'a Container> {
+    let containers = template.spec.iter().flat_map(|spec| &spec.containers);
+    containers.into_iter().find(|container| container.name == name)
 }
 
-/// Where the engine container stands in a template.
-pub(super) fn engine_path() -> String {
-    format!("spec.containers[{ENGINE_CONTAINER}]")
-}
-
-fn containers(template: &PodTemplateSpec) -> &[Container] {
-    template.spec.as_ref().map_or(&[], |spec| &spec.containers)
+/// Where the container that is the component stands in a template.
+pub(super) fn path(name: &str) -> String {
+    format!("spec.containers[{name}]")
 }
 
 /// The path of a container: by its name if it is the first that has it, else by its index.
-fn address(list: &str, containers: &[Container], index: usize) -> String {
+pub(super) fn address(list: &str, containers: &[Container], index: usize) -> String {
     if is_first(containers, index) {
         format!("{list}[{}]", containers[index].name)
     } else {
@@ -165,13 +191,17 @@ fn is_first(containers: &[Container], index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admit::fixture::{accepts, refuses};
+    use crate::admit::fixture::{Of, accepts, assert_refused, refuses};
     use rstest::rstest;
     use serde_json::{Value, json};
 
-    /// A template in which a sidecar stands before the engine container.
+    /// A template in which a sidecar stands before the container of the component.
+    fn with_own(of: Of, field: &str, value: &Value) -> Value {
+        json!({ "spec": { "containers": [{ "name": "proxy" }, { "name": of.container(), field: value }] } })
+    }
+
     fn with_engine(field: &str, value: &Value) -> Value {
-        json!({ "spec": { "containers": [{ "name": "proxy" }, { "name": "engine", field: value }] } })
+        with_own(Of::Engine, field, value)
     }
 
     #[rstest]
@@ -186,15 +216,69 @@ mod tests {
     #[case::stdin("stdin", json!(true), json!(false))]
     #[case::stdin_once("stdinOnce", json!(true), json!(false))]
     #[case::tty("tty", json!(true), json!(false))]
-    fn the_identity_of_the_engine_is_refused(#[case] field: &str, #[case] bad: Value, #[case] good: Value) {
-        let path = format!("spec.containers[engine].{field}");
-        refuses(
-            &with_engine(field, &bad),
-            &[(&path, Kind::Forbidden, "Remove this field.")],
-        );
-        accepts(&with_engine(field, &good));
-        accepts(&json!({ "spec": { "containers": [{ "name": "proxy", field: bad }] } }));
-        accepts(&json!({ "spec": { "initContainers": [{ "name": "warm", field: bad }] } }));
+    fn the_identity_of_a_component_is_refused(#[case] field: &str, #[case] bad: Value, #[case] good: Value) {
+        for (of, called) in [
+            (Of::Engine, "engine"),
+            (Of::Metadata, "metadata service"),
+            (Of::Gateway, "gateway"),
+        ] {
+            let path = format!("spec.containers[{}].{field}", of.container());
+            let violations = of.violations(&with_own(of, field, &bad));
+            assert_refused(
+                &violations,
+                of.path(),
+                &[(&path, Kind::Forbidden, "Remove this field.")],
+                &bad,
+            );
+            assert!(
+                violations[0].message.contains(&format!("he {called} "))
+                    || violations[0].message.contains(&format!("he {called}.")),
+                "{}",
+                violations[0]
+            );
+            of.accepts(&with_own(of, field, &good));
+            of.accepts(&json!({ "spec": { "containers": [{ "name": "proxy", field: bad }] } }));
+            of.accepts(&json!({ "spec": { "initContainers": [{ "name": "warm", field: bad }] } }));
+        }
+    }
+
+    #[rstest]
+    #[case::env("env", json!([{ "name": "A", "value": "1" }]), json!([]))]
+    #[case::env_from("envFrom", json!([{ "prefix": "A" }]), json!([]))]
+    #[case::mounts("volumeMounts", json!([{ "name": "v", "mountPath": "/v" }]), json!([]))]
+    #[case::devices("volumeDevices", json!([{ "name": "v", "devicePath": "/v" }]), json!([]))]
+    #[case::resize("resizePolicy", json!([{ "resourceName": "cpu", "restartPolicy": "r" }]), json!([]))]
+    #[case::security("securityContext", json!({}), json!(null))]
+    #[case::lifecycle("lifecycle", json!({}), json!(null))]
+    #[case::working_dir("workingDir", json!("/w"), json!(""))]
+    #[case::message_path("terminationMessagePath", json!("/m"), json!(""))]
+    #[case::message_policy("terminationMessagePolicy", json!("File"), json!(""))]
+    fn of_instance_components_only_image_and_resources_can_be_set(
+        #[case] field: &str,
+        #[case] bad: Value,
+        #[case] good: Value,
+        #[values(Of::Metadata, Of::Gateway)] of: Of,
+    ) {
+        let path = format!("spec.containers[{}].{field}", of.container());
+        let expected = [(
+            path.as_str(),
+            Kind::Forbidden,
+            "only image, imagePullPolicy and resources",
+        )];
+        of.refuses(&with_own(of, field, &bad), &expected);
+        of.accepts(&with_own(of, field, &good));
+        of.accepts(&json!({ "spec": { "containers": [{ "name": "proxy", field: bad }] } }));
+        Of::Engine.accepts(&with_own(Of::Engine, field, &bad));
+    }
+
+    #[rstest]
+    #[case::image("image", json!("mine:1"))]
+    #[case::pull_policy("imagePullPolicy", json!("Always"))]
+    #[case::resources("resources", json!({ "limits": { "cpu": 4 } }))]
+    fn image_and_resources_can_be_set_everywhere(#[case] field: &str, #[case] value: Value) {
+        for of in Of::ALL {
+            of.accepts(&with_own(of, field, &value));
+        }
     }
 
     #[rstest]
@@ -226,19 +310,23 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_engine_container() {
+    fn a_component_is_one_container() {
         let names = |names: &[&str]| {
             let containers: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
             json!({ "spec": { "containers": containers } })
         };
-        refuses(
-            &names(&["engine", "proxy", "engine", "engine"]),
-            &[
-                ("spec.containers[2].name", Kind::Duplicate, "one container named engine"),
-                ("spec.containers[3].name", Kind::Duplicate, "one container named engine"),
-            ],
-        );
-        accepts(&names(&["engine", "proxy", "engine-2"]));
+        for of in Of::ALL {
+            let own = of.container();
+            let message = format!("one container named {own}");
+            of.refuses(
+                &names(&[own, "proxy", own, own]),
+                &[
+                    ("spec.containers[2].name", Kind::Duplicate, &message),
+                    ("spec.containers[3].name", Kind::Duplicate, &message),
+                ],
+            );
+            of.accepts(&names(&[own, "proxy", &format!("{own}-2")]));
+        }
     }
 
     #[test]
@@ -263,17 +351,35 @@ mod tests {
         accepts(&json!({ "spec": { "containers": [{ "name": "engine-webs" }] } }));
     }
 
+    #[test]
+    fn the_name_of_the_wake_agent_is_refused_in_the_gateway() {
+        let template = json!({ "spec": { "containers": [{ "name": "wake-agent" }] } });
+        let path = "spec.containers[wake-agent].name";
+        Of::Gateway.refuses(&template, &[(path, Kind::Forbidden, "Choose another name.")]);
+        Of::Metadata.accepts(&template);
+        Of::Engine.accepts(&template);
+    }
+
     #[rstest]
-    #[case("engine", true)]
-    #[case("engine-web", true)]
-    #[case("engine-warm", false)]
-    fn names_of_the_operator_are_refused_for_init_containers(#[case] name: &str, #[case] refused: bool) {
+    #[case(Of::Engine, "engine", true)]
+    #[case(Of::Engine, "engine-web", true)]
+    #[case(Of::Engine, "engine-warm", false)]
+    #[case(Of::Metadata, "metadata", true)]
+    #[case(Of::Metadata, "engine", false)]
+    #[case(Of::Gateway, "envoy", true)]
+    #[case(Of::Gateway, "wake-agent", true)]
+    #[case(Of::Gateway, "metadata", false)]
+    fn names_of_the_operator_are_refused_for_init_containers(
+        #[case] of: Of,
+        #[case] name: &str,
+        #[case] refused: bool,
+    ) {
         let template = json!({ "spec": { "initContainers": [{ "name": "a" }, { "name": name, "command": ["c"] }] } });
         if refused {
             let path = format!("spec.initContainers[{name}].name");
-            refuses(&template, &[(&path, Kind::Forbidden, "Choose another name.")]);
+            of.refuses(&template, &[(&path, Kind::Forbidden, "Choose another name.")]);
         } else {
-            accepts(&template);
+            of.accepts(&template);
         }
     }
 }

@@ -1,12 +1,16 @@
-//! Engines and classes with a given template, and what admission says to it.
+//! Objects with a given pod template, and what admission says to it.
 
-use firebolt_api::{FireboltEngine, FireboltEngineClass};
+use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use serde_json::{Value, json};
 
 use super::{Kind, Violation};
 
 /// The name of the class.
 pub const CLASS: &str = "large";
+/// The name of the instance.
+pub const INSTANCE: &str = "main";
+/// The Secret with the credentials of the external database of an instance that has one.
+pub const EXTERNAL_SECRET: &str = "own-database";
 
 /// An engine with this template.
 pub fn engine(template: &Value) -> FireboltEngine {
@@ -23,25 +27,93 @@ pub fn engine_class(template: &Value) -> FireboltEngineClass {
     serde_json::from_value(class).expect("a class")
 }
 
-/// What is wrong with the template, which is the same whether an engine or a class has it.
-pub fn violations(template: &Value) -> Vec<Violation> {
-    let violations = super::engine(&engine(template));
-    assert_eq!(super::engine_class(&engine_class(template)), violations);
-    violations
+/// An instance with these settings of its metadata service and its gateway.
+pub fn instance(metadata: &Value, gateway: &Value) -> FireboltInstance {
+    let spec = json!({ "metadata": metadata, "gateway": gateway });
+    let instance =
+        json!({ "apiVersion": "v", "kind": "FireboltInstance", "metadata": { "name": INSTANCE }, "spec": spec });
+    serde_json::from_value(instance).expect("an instance")
 }
 
-/// Asserts that the template is refused for exactly these paths, which start at the template, each in this way and with
-/// a message that has this text in it.
-pub fn refuses(template: &Value, expected: &[(&str, Kind, &str)]) {
-    let found = violations(template);
+/// A kind of pod template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    Engine,
+    Metadata,
+    Gateway,
+}
+
+impl Of {
+    pub const ALL: [Self; 3] = [Self::Engine, Self::Metadata, Self::Gateway];
+
+    /// Where the template stands.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Engine => "spec.template",
+            Self::Metadata => "spec.metadata.template",
+            Self::Gateway => "spec.gateway.template",
+        }
+    }
+
+    /// The container that is the component.
+    pub fn container(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Metadata => "metadata",
+            Self::Gateway => "envoy",
+        }
+    }
+
+    /// An instance with this template, for components of instances.
+    pub fn instance(self, template: &Value) -> FireboltInstance {
+        match self {
+            Self::Engine => panic!("an engine is no component of an instance"),
+            Self::Metadata => instance(&json!({ "template": template }), &json!({})),
+            Self::Gateway => instance(&json!({}), &json!({ "template": template })),
+        }
+    }
+
+    /// What is wrong with the template.
+    pub fn violations(self, template: &Value) -> Vec<Violation> {
+        match self {
+            // The same whether an engine or a class has it.
+            Self::Engine => {
+                let violations = super::engine(&engine(template));
+                assert_eq!(super::engine_class(&engine_class(template)), violations);
+                violations
+            }
+            Self::Metadata => {
+                let instance = self.instance(template);
+                assert_eq!(super::instance(&instance), super::metadata_template(&instance));
+                super::metadata_template(&instance)
+            }
+            Self::Gateway => {
+                let instance = self.instance(template);
+                assert_eq!(super::instance(&instance), super::gateway_template(&instance));
+                super::gateway_template(&instance)
+            }
+        }
+    }
+
+    /// Asserts that the template is refused for exactly these paths, which start at the template, each in this way and
+    /// with a message that has this text in it.
+    pub fn refuses(self, template: &Value, expected: &[(&str, Kind, &str)]) {
+        assert_refused(&self.violations(template), self.path(), expected, template);
+    }
+
+    /// Asserts that nothing is wrong with the template.
+    pub fn accepts(self, template: &Value) {
+        assert_eq!(self.violations(template), [], "{template}");
+    }
+}
+
+/// Asserts that these are the violations, at paths that start where `base` says.
+pub fn assert_refused(found: &[Violation], base: &str, expected: &[(&str, Kind, &str)], template: &Value) {
     let places: Vec<(&str, Kind)> = found
         .iter()
         .map(|violation| (violation.path.as_str(), violation.kind))
         .collect();
-    let paths: Vec<String> = expected
-        .iter()
-        .map(|(path, ..)| format!("spec.template.{path}"))
-        .collect();
+    let paths: Vec<String> = expected.iter().map(|(path, ..)| format!("{base}.{path}")).collect();
     let wanted: Vec<(&str, Kind)> = paths
         .iter()
         .zip(expected)
@@ -53,7 +125,26 @@ pub fn refuses(template: &Value, expected: &[(&str, Kind, &str)]) {
     }
 }
 
-/// Asserts that nothing is wrong with the template.
+/// Asserts that the template is refused for an engine.
+pub fn refuses(template: &Value, expected: &[(&str, Kind, &str)]) {
+    Of::Engine.refuses(template, expected);
+}
+
+/// Asserts that the template is accepted for an engine.
 pub fn accepts(template: &Value) {
-    assert_eq!(violations(template), [], "{template}");
+    Of::Engine.accepts(template);
+}
+
+/// Asserts that the template is refused whatever it is for.
+pub fn all_refuse(template: &Value, expected: &[(&str, Kind, &str)]) {
+    for of in Of::ALL {
+        of.refuses(template, expected);
+    }
+}
+
+/// Asserts that the template is accepted whatever it is for.
+pub fn all_accept(template: &Value) {
+    for of in Of::ALL {
+        of.accepts(template);
+    }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use firebolt_api::key::RESERVED_PREFIX;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::component::Template;
 use super::owned::{Owned, filled, listed, owned, refuse};
 use super::violation::{Kind, Violation};
 
@@ -57,16 +57,16 @@ const FIELDS: [Owned<ObjectMeta>; 13] = [
 const WHY: &str = "Of the metadata of a template, only labels and annotations can be set.";
 
 /// Refuses everything but labels and annotations.
-pub(super) fn fields(template: &PodTemplateSpec) -> Vec<Violation> {
-    let metadata = template.metadata.iter();
+pub(super) fn fields(template: &Template) -> Vec<Violation> {
+    let metadata = template.pod.metadata.iter();
     metadata
         .flat_map(|metadata| refuse(&FIELDS, metadata, "metadata"))
         .collect()
 }
 
 /// Refuses keys of labels and annotations that belong to the operator.
-pub(super) fn keys(template: &PodTemplateSpec) -> Vec<Violation> {
-    let Some(metadata) = &template.metadata else {
+pub(super) fn keys(template: &Template) -> Vec<Violation> {
+    let Some(metadata) = &template.pod.metadata else {
         return Vec::new();
     };
     let labels = reserved("labels", metadata.labels.as_ref());
@@ -90,7 +90,7 @@ fn reserved(list: &'static str, entries: Option<&BTreeMap<String, String>>) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admit::fixture::{accepts, refuses};
+    use crate::admit::fixture::{all_accept, all_refuse};
     use rstest::rstest;
     use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ mod tests {
     #[case::managed_fields("managedFields", json!([{ "manager": "m" }]), json!([]))]
     fn only_labels_and_annotations_can_be_set(#[case] field: &str, #[case] bad: Value, #[case] good: Value) {
         let template = |value: Value| json!({ "metadata": { field: value } });
-        refuses(
+        all_refuse(
             &template(bad),
             &[(
                 &format!("metadata.{field}"),
@@ -118,7 +118,7 @@ mod tests {
                 "only labels and annotations",
             )],
         );
-        accepts(&template(good));
+        all_accept(&template(good));
     }
 
     #[rstest]
@@ -135,15 +135,15 @@ mod tests {
         let template = json!({ "metadata": { list: { &key: "v" } } });
         if refused {
             let path = format!("metadata.{list}[{key}]");
-            refuses(&template, &[(&path, Kind::Forbidden, "belong to the operator")]);
+            all_refuse(&template, &[(&path, Kind::Forbidden, "belong to the operator")]);
         } else {
-            accepts(&template);
+            all_accept(&template);
         }
     }
 
     #[test]
     fn the_domain_alone_is_no_prefix() {
         let domain = RESERVED_PREFIX.trim_end_matches('/');
-        accepts(&json!({ "metadata": { "labels": { domain: "v" } } }));
+        all_accept(&json!({ "metadata": { "labels": { domain: "v" } } }));
     }
 }

@@ -1,11 +1,14 @@
 //! Rules for a pod as a whole: fields that the operator decides about.
 //!
-//! A volume under a name of the operator is not refused: the original leaves it out in favour of its own, and so do we.
+//! A volume of an engine under a name of the operator is not refused: the original leaves it out in favour of its own,
+//! and so do we.
 
-use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{PodSecurityContext, PodSpec};
 
+use super::component::Template;
 use super::owned::{Owned, filled, listed, owned, refuse};
 use super::violation::Violation;
+use crate::resolve::instance::METADATA_USER;
 
 const FIELDS: [Owned<PodSpec>; 13] = [
     owned(
@@ -53,16 +56,80 @@ const FIELDS: [Owned<PodSpec>; 13] = [
 const NAMES: &str = "Pods are found by the names that the operator gives them.";
 const ISOLATION: &str = "Pods do not share the namespaces of their nodes.";
 
+/// The former name of a field, of which Kubernetes keeps a copy that can come to contradict it.
+const SERVICE_ACCOUNT: [Owned<PodSpec>; 1] = [owned(
+    "serviceAccount",
+    |pod| filled(pod.service_account.as_ref()),
+    "Kubernetes calls this field serviceAccountName today; use that.",
+)];
+
+const NO_TOKEN: [Owned<PodSpec>; 1] = [owned(
+    "automountServiceAccountToken",
+    |pod| pod.automount_service_account_token == Some(true),
+    "The metadata service does not talk to the API server; for a sidecar that does, project a token into a volume.",
+)];
+
+/// With an account of the operator, whose token is not for Envoy.
+const TOKEN_OF_OWN_ACCOUNT: [Owned<PodSpec>; 1] = [owned(
+    "automountServiceAccountToken",
+    |pod| pod.automount_service_account_token == Some(true) && !filled(pod.service_account_name.as_ref()),
+    "The token that wakes engines is not for every container; to use another ServiceAccount, set serviceAccountName.",
+)];
+
+/// Values that the image of the metadata service leaves no choice about. The values themselves may be written.
+const USER: [Owned<PodSecurityContext>; 3] = [
+    owned("runAsNonRoot", |context| context.run_as_non_root == Some(false), IMAGE),
+    owned("runAsUser", |context| is_other_user(context.run_as_user), IMAGE),
+    owned("runAsGroup", |context| is_other_user(context.run_as_group), IMAGE),
+];
+const IMAGE: &str = "The metadata service runs as the user of its image. For a sidecar, set this in the container.";
+
+fn is_other_user(user: Option<i64>) -> bool {
+    user.is_some_and(|user| user != METADATA_USER)
+}
+
 /// Refuses fields that the operator decides about.
-pub(super) fn fields(template: &PodTemplateSpec) -> Vec<Violation> {
-    let spec = template.spec.iter();
-    spec.flat_map(|spec| refuse(&FIELDS, spec, "spec")).collect()
+pub(super) fn fields(template: &Template) -> Vec<Violation> {
+    refused(template, &FIELDS)
+}
+
+/// Refuses the former name of serviceAccountName.
+pub(super) fn service_account(template: &Template) -> Vec<Violation> {
+    refused(template, &SERVICE_ACCOUNT)
+}
+
+/// Refuses a token of the API server.
+pub(super) fn no_token(template: &Template) -> Vec<Violation> {
+    refused(template, &NO_TOKEN)
+}
+
+/// Refuses a token of the API server that is not for an account of the user.
+pub(super) fn token_of_own_account(template: &Template) -> Vec<Violation> {
+    refused(template, &TOKEN_OF_OWN_ACCOUNT)
+}
+
+/// Refuses to run as another user than that of the image.
+pub(super) fn user(template: &Template) -> Vec<Violation> {
+    let contexts = template
+        .pod
+        .spec
+        .iter()
+        .filter_map(|spec| spec.security_context.as_ref());
+    contexts
+        .flat_map(|context| refuse(&USER, context, "spec.securityContext"))
+        .collect()
+}
+
+fn refused(template: &Template, owned: &[Owned<PodSpec>]) -> Vec<Violation> {
+    let spec = template.pod.spec.iter();
+    spec.flat_map(|spec| refuse(owned, spec, "spec")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use crate::admit::Kind;
-    use crate::admit::fixture::{accepts, refuses};
+    use crate::admit::fixture::{Of, all_accept, all_refuse};
+    use crate::resolve::instance::METADATA_USER;
     use rstest::rstest;
     use serde_json::{Value, json};
 
@@ -82,10 +149,54 @@ mod tests {
     #[case::ephemeral_containers("ephemeralContainers", json!([{ "name": "debug" }]), json!([]))]
     fn fields_of_the_operator_are_refused(#[case] field: &str, #[case] bad: Value, #[case] good: Value) {
         let template = |value: Value| json!({ "spec": { field: value } });
-        refuses(
+        all_refuse(
             &template(bad),
             &[(&format!("spec.{field}"), Kind::Forbidden, "Remove this field.")],
         );
-        accepts(&template(good));
+        all_accept(&template(good));
+    }
+
+    #[rstest]
+    fn the_former_name_of_a_field_is_refused(#[values(Of::Metadata, Of::Gateway)] of: Of) {
+        let account = |field: &str, name: &str| json!({ "spec": { field: name } });
+        let expected = [("spec.serviceAccount", Kind::Forbidden, "serviceAccountName")];
+        of.refuses(&account("serviceAccount", "a"), &expected);
+        of.accepts(&account("serviceAccount", ""));
+        of.accepts(&account("serviceAccountName", "a"));
+    }
+
+    #[rstest]
+    #[case::left_out(json!({}), true, true)]
+    #[case::off(json!({ "automountServiceAccountToken": false }), true, true)]
+    #[case::on(json!({ "automountServiceAccountToken": true }), false, false)]
+    #[case::on_for_an_account_of_the_user(json!({ "automountServiceAccountToken": true, "serviceAccountName": "a" }), false, true)]
+    #[case::on_for_no_account(json!({ "automountServiceAccountToken": true, "serviceAccountName": "" }), false, false)]
+    fn tokens_are_for_accounts_of_users(#[case] spec: Value, #[case] metadata: bool, #[case] gateway: bool) {
+        for (of, accepted) in [(Of::Engine, true), (Of::Metadata, metadata), (Of::Gateway, gateway)] {
+            let template = json!({ "spec": spec });
+            if accepted {
+                of.accepts(&template);
+            } else {
+                let path = "spec.automountServiceAccountToken";
+                of.refuses(&template, &[(path, Kind::Forbidden, "Remove this field.")]);
+            }
+        }
+    }
+
+    #[rstest]
+    #[case::root_allowed("runAsNonRoot", json!(false), json!(true))]
+    #[case::user("runAsUser", json!(0), json!(METADATA_USER))]
+    #[case::group("runAsGroup", json!(METADATA_USER + 1), json!(METADATA_USER))]
+    fn the_metadata_service_runs_as_the_user_of_its_image(
+        #[case] field: &str,
+        #[case] bad: Value,
+        #[case] good: Value,
+    ) {
+        let template = |value: &Value| json!({ "spec": { "securityContext": { "fsGroup": 1, field: value } } });
+        let path = format!("spec.securityContext.{field}");
+        Of::Metadata.refuses(&template(&bad), &[(&path, Kind::Forbidden, "user of its image")]);
+        Of::Metadata.accepts(&template(&good));
+        Of::Gateway.accepts(&template(&bad));
+        Of::Engine.accepts(&template(&bad));
     }
 }

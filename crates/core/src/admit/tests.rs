@@ -1,34 +1,43 @@
 //! What holds of all rules together, for every field that the schema of a pod template has.
 
-use std::sync::LazyLock;
+mod schema;
 
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use rstest::rstest;
+use serde_json::{Value, json};
 
-use super::fixture::{self, refuses, violations};
+use super::fixture::{self, Of, refuses};
 use super::*;
-use crate::render::engine as render;
+use crate::render::engine as render_engine;
+use crate::render::instance as render_instance;
 use crate::resolve::Defaults;
 use crate::resolve::engine::{InstanceFacts, resolve};
+use crate::resolve::instance;
+use schema::{Bytes, Everything, SCHEMA, sample};
 
-/// The schema of the template of an engine, as the API server enforces it. Building it takes a while.
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let crd = firebolt_api::crds()
-        .into_iter()
-        .find(|crd| crd.spec.names.kind == "FireboltEngine");
-    let crd = serde_json::to_value(crd.expect("the definition of engines")).expect("a definition is JSON");
-    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["template"].clone()
-});
-
-/// The pod template that is rendered for an engine with the given one.
-fn rendered(template: &Value) -> Value {
-    let instance = InstanceFacts {
-        id: "id".to_owned(),
-        metadata_endpoint: "metadata:7000".to_owned(),
+/// The pod template that is rendered for a component with the given one.
+fn rendered(of: Of, template: &Value) -> Value {
+    let defaults = Defaults::example();
+    let effective = || instance::resolve(&of.instance(template), &defaults, false);
+    let pods = match of {
+        Of::Engine => {
+            let facts = InstanceFacts {
+                id: "id".to_owned(),
+                metadata_endpoint: "metadata:7000".to_owned(),
+            };
+            let effective = resolve(&fixture::engine(template), None, &facts, &defaults);
+            render_engine::stateful_set(&effective, 0)
+                .spec
+                .map(|spec| spec.template)
+        }
+        Of::Metadata => render_instance::metadata_deployment(&effective(), "hash")
+            .spec
+            .map(|spec| spec.template),
+        Of::Gateway => render_instance::gateway_deployment(&effective())
+            .spec
+            .map(|spec| spec.template),
     };
-    let effective = resolve(&fixture::engine(template), None, &instance, &Defaults::example());
-    let set = render::stateful_set(&effective, 0);
-    serde_json::to_value(set.spec.expect("a spec").template).expect("a template is JSON")
+    serde_json::to_value(pods).expect("a template is JSON")
 }
 
 /// Whether everything that the user wrote stands in what is rendered. Lists may have more entries, in another order.
@@ -41,6 +50,8 @@ fn is_forwarded(written: &Value, rendered: &Value) -> bool {
             .iter()
             .all(|item| others.iter().any(|other| is_forwarded(item, other))),
         (_, Value::Null) => says_nothing(written),
+        // Where the text says nothing, the operator may.
+        (Value::String(text), Value::String(_)) if text.is_empty() => true,
         // Quantities may be written as numbers.
         (Value::Number(number), Value::String(text)) => number.to_string() == *text,
         _ => written == rendered,
@@ -59,103 +70,17 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// Where values of a schema come from.
-trait Choose {
-    /// A number below `count`.
-    fn below(&mut self, count: usize) -> usize;
-    /// Whether an optional field is set.
-    fn set(&mut self) -> bool;
-}
-
-/// Every field, each with the last of its values, which says something.
-struct Everything;
-
-impl Choose for Everything {
-    fn below(&mut self, count: usize) -> usize {
-        count - 1
-    }
-    fn set(&mut self) -> bool {
-        true
-    }
-}
-
-/// What the bytes say; where they end, as little as possible.
-struct Bytes(std::vec::IntoIter<u8>);
-
-impl Choose for Bytes {
-    fn below(&mut self, count: usize) -> usize {
-        usize::from(self.0.next().unwrap_or_default()) % count
-    }
-    fn set(&mut self) -> bool {
-        self.below(8) == 7
-    }
-}
-
-const TEXTS: [&str; 11] = [
-    "",
-    "engine",
-    "engine-web",
-    "data",
-    "nodes-config",
-    "POD_INDEX",
-    "/a",
-    "proxy",
-    "warm",
-    "Always",
-    "x",
-];
-
-/// A value that the schema allows.
-fn sample(schema: &Value, choose: &mut impl Choose) -> Value {
-    let pick = |values: &[Value], choose: &mut dyn FnMut(usize) -> usize| values[choose(values.len())].clone();
-    let mut below = |count| choose.below(count);
-    match schema["type"].as_str() {
-        Some("object") => object(schema, choose),
-        Some("array") => {
-            let count = choose.below(3).min(2);
-            (0..count).map(|_| sample(&schema["items"], choose)).collect()
-        }
-        Some("boolean") => pick(&[json!(false), json!(true)], &mut below),
-        Some("integer") => pick(&[json!(0), json!(-1), json!(1)], &mut below),
-        Some(_) if schema["format"] == "date-time" => pick(&[json!(null), json!("2026-01-01T00:00:00Z")], &mut below),
-        Some(_) => json!(TEXTS[below(TEXTS.len())]),
-        None => pick(&[json!("0"), json!(4), json!("4")], &mut below),
-    }
-}
-
-fn object(schema: &Value, choose: &mut impl Choose) -> Value {
-    let mut object = Map::new();
-    if let Value::Object(values) = &schema["additionalProperties"] {
-        for _ in 0..choose.below(2) {
-            let prefixes = ["", firebolt_api::key::RESERVED_PREFIX, "example.com/"];
-            let key = format!("{}x", prefixes[choose.below(prefixes.len())]);
-            object.insert(key, sample(&Value::Object(values.clone()), choose));
-        }
-    }
-    let required = |name: &str| {
-        schema["required"]
-            .as_array()
-            .is_some_and(|all| all.iter().any(|one| one == name))
-    };
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        if required(name) || choose.set() {
-            object.insert(name.clone(), sample(property, choose));
-        }
-    }
-    Value::Object(object)
-}
-
 /// The fields of a part of the template that are refused if they are set. All others must reach the pods.
-fn refused_fields(part: &Value, template: impl Fn(&str, Value) -> Value) -> Vec<String> {
+fn refused_fields(of: Of, part: &Value, template: impl Fn(&str, Value) -> Value) -> Vec<String> {
     let fields = part["properties"].as_object().expect("an object");
     assert!(fields.len() > 10);
     let mut refused = Vec::new();
     for (field, schema) in fields {
         let template = template(field, sample(schema, &mut Everything));
-        let violations = violations(&template);
+        let violations = of.violations(&template);
         if violations.is_empty() {
             assert!(
-                is_forwarded(&template, &rendered(&template)),
+                is_forwarded(&template, &rendered(of, &template)),
                 "{field} is dropped without a word"
             );
         } else {
@@ -165,9 +90,10 @@ fn refused_fields(part: &Value, template: impl Fn(&str, Value) -> Value) -> Vec<
     refused
 }
 
-#[test]
-fn every_field_of_the_metadata_is_forwarded_or_refused() {
+#[rstest]
+fn every_field_of_the_metadata_is_forwarded_or_refused(#[values(Of::Engine, Of::Metadata, Of::Gateway)] of: Of) {
     let refused = refused_fields(
+        of,
         &SCHEMA["properties"]["metadata"],
         |field, value| json!({ "metadata": { field: value } }),
     );
@@ -189,13 +115,18 @@ fn every_field_of_the_metadata_is_forwarded_or_refused() {
     assert_eq!(refused, expected);
 }
 
-#[test]
-fn every_field_of_the_pod_is_forwarded_or_refused() {
+#[rstest]
+#[case(Of::Engine, &[])]
+// The user in its security context is another than that of the image.
+#[case(Of::Metadata, &["automountServiceAccountToken", "securityContext", "serviceAccount"])]
+#[case(Of::Gateway, &["automountServiceAccountToken", "serviceAccount"])]
+fn every_field_of_the_pod_is_forwarded_or_refused(#[case] of: Of, #[case] more: &[&str]) {
     let refused = refused_fields(
+        of,
         &SCHEMA["properties"]["spec"],
         |field, value| json!({ "spec": { field: value } }),
     );
-    let expected = [
+    let everywhere = [
         "activeDeadlineSeconds",
         "enableServiceLinks",
         "ephemeralContainers",
@@ -210,18 +141,37 @@ fn every_field_of_the_pod_is_forwarded_or_refused() {
         "subdomain",
         "terminationGracePeriodSeconds",
     ];
+    let mut expected = [&everywhere, more].concat();
+    expected.sort_unstable();
     assert_eq!(refused, expected);
 }
 
-#[test]
-fn every_field_of_the_engine_container_is_forwarded_or_refused() {
+#[rstest]
+#[case(Of::Engine, &[])]
+#[case(Of::Metadata, &["runAsGroup", "runAsUser"])]
+#[case(Of::Gateway, &[])]
+fn every_field_of_the_security_context_is_forwarded_or_refused(#[case] of: Of, #[case] expected: &[&str]) {
+    let context = &SCHEMA["properties"]["spec"]["properties"]["securityContext"];
+    let refused = refused_fields(
+        of,
+        context,
+        |field, value| json!({ "spec": { "securityContext": { field: value } } }),
+    );
+    assert_eq!(refused, expected);
+}
+
+#[rstest]
+#[case(Of::Engine, &[])]
+#[case(Of::Metadata, &SETTINGS)]
+#[case(Of::Gateway, &SETTINGS)]
+fn every_field_of_the_container_is_forwarded_or_refused(#[case] of: Of, #[case] more: &[&str]) {
     let container = &SCHEMA["properties"]["spec"]["properties"]["containers"]["items"];
-    let refused = refused_fields(container, |field, value| {
+    let refused = refused_fields(of, container, |field, value| {
         let mut container = json!({ field: value });
-        container["name"] = json!("engine");
+        container["name"] = json!(of.container());
         json!({ "spec": { "containers": [container] } })
     });
-    let expected = [
+    let everywhere = [
         "args",
         "command",
         "livenessProbe",
@@ -234,13 +184,29 @@ fn every_field_of_the_engine_container_is_forwarded_or_refused() {
         "stdinOnce",
         "tty",
     ];
+    let mut expected = [&everywhere, more].concat();
+    expected.sort_unstable();
     assert_eq!(refused, expected);
 }
 
+/// Fields of a container that users of engines extend, and users of instances do not.
+const SETTINGS: [&str; 10] = [
+    "env",
+    "envFrom",
+    "lifecycle",
+    "resizePolicy",
+    "securityContext",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "volumeDevices",
+    "volumeMounts",
+    "workingDir",
+];
+
 #[test]
-fn an_engine_without_a_template_is_accepted() {
-    let engine = FireboltEngine::default();
-    assert_eq!(super::engine(&engine), []);
+fn without_a_template_nothing_is_refused() {
+    assert_eq!(super::engine(&FireboltEngine::default()), []);
+    assert_eq!(super::instance(&FireboltInstance::default()), []);
 }
 
 #[test]
@@ -279,6 +245,35 @@ fn all_violations_are_reported_together_in_the_order_of_the_rules() {
     refuses(&template, &expected.map(|(path, kind)| (path, kind, "")));
 }
 
+#[test]
+fn all_violations_of_an_instance_are_reported_together_component_by_component() {
+    let template = |own: &str, volume: &str| {
+        let key = format!("{}x", firebolt_api::key::RESERVED_PREFIX);
+        let secret = format!("{}-metadata-postgres-creds", fixture::INSTANCE);
+        json!({
+            "metadata": { "labels": { key: "v" }, "name": "n" },
+            "spec": {
+                "serviceAccount": "a", "automountServiceAccountToken": true, "hostNetwork": true,
+                "securityContext": { "runAsUser": 1 },
+                "volumes": [{ "name": "s", "secret": { "secretName": secret } }, { "name": "tmp" }],
+                "initContainers": [{ "name": own }, { "name": "proxy" }],
+                "containers": [
+                    { "name": own, "env": [{ "name": "A" }], "command": ["c"] },
+                    { "name": "proxy", "volumeMounts": [{ "name": volume, "mountPath": "/m" }], "envFrom": [{ "secretRef": { "name": secret } }] },
+                    { "name": own },
+                ],
+            },
+        })
+    };
+    let instance = fixture::instance(
+        &json!({ "replicas": 2, "template": template("metadata", "postgres-creds") }),
+        &json!({ "metricsPort": 8080, "template": template("envoy", "wake-agent-token") }),
+    );
+    let violations = super::instance(&instance);
+    let lines: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
 /// Whether the path, read from here on, leads to something in the value.
 fn leads_somewhere(value: &Value, path: &str) -> bool {
     let follow = |step: &str, child: &Value| path.strip_prefix(step).is_some_and(|rest| leads_somewhere(child, rest));
@@ -308,14 +303,22 @@ fn a_path_that_is_not_there_leads_nowhere() {
 
 #[test]
 fn what_is_dropped_is_not_forwarded() {
-    let written = json!({ "spec": { "hostname": "h" } });
-    assert!(!is_forwarded(&written, &rendered(&written)));
-    let written = json!({ "spec": { "volumes": [{ "name": "data", "hostPath": { "path": "/" } }] } });
-    assert!(!is_forwarded(&written, &rendered(&written)));
+    for of in Of::ALL {
+        let written = json!({ "spec": { "hostname": "h" } });
+        assert!(!is_forwarded(&written, &rendered(of, &written)));
+    }
+    let volume = |name: &str| json!({ "spec": { "volumes": [{ "name": name, "hostPath": { "path": "/" } }] } });
+    for (of, name) in [
+        (Of::Engine, "data"),
+        (Of::Metadata, "config"),
+        (Of::Gateway, "config-volume"),
+    ] {
+        assert!(!is_forwarded(&volume(name), &rendered(of, &volume(name))));
+    }
 }
 
 /// Any template. Each part has bytes of its own, so that none of them leaves nothing for the others, and none of them
-/// half of the time, so that some templates are accepted. Volumes of the operator are left out, as they are when rendered.
+/// half of the time, so that some templates are accepted.
 fn any_template() -> impl Strategy<Value = Value> {
     let part = |schema: &'static Value| {
         let bytes = prop::option::of(prop::collection::vec(any::<u8>(), 0..200));
@@ -330,10 +333,7 @@ fn any_template() -> impl Strategy<Value = Value> {
         part(containers),
         part(containers),
     );
-    parts.prop_map(|(metadata, mut spec, mut volumes, containers, init_containers)| {
-        if let Value::Array(volumes) = &mut volumes {
-            volumes.retain(|volume| !render::RESERVED_VOLUMES.iter().any(|name| volume["name"] == *name));
-        }
+    parts.prop_map(|(metadata, mut spec, volumes, containers, init_containers)| {
         spec["volumes"] = volumes;
         spec["containers"] = containers;
         spec["initContainers"] = init_containers;
@@ -341,16 +341,34 @@ fn any_template() -> impl Strategy<Value = Value> {
     })
 }
 
+/// The template without the volumes that are left out of the pods of engines in favour of the operator's.
+fn without_volumes_of_the_operator(mut template: Value) -> Value {
+    if let Value::Array(volumes) = &mut template["spec"]["volumes"] {
+        volumes.retain(|volume| {
+            !render_engine::RESERVED_VOLUMES
+                .iter()
+                .any(|name| volume["name"] == *name)
+        });
+    }
+    template
+}
+
 proptest! {
     #[test]
     fn a_template_is_refused_where_it_says_something_or_forwarded_whole(template in any_template()) {
-        let violations = violations(&template);
-        let object = json!({ "spec": { "template": template } });
-        for violation in &violations {
-            prop_assert!(leads_somewhere(&object, &format!(".{}", violation.path)), "{}", violation);
-        }
-        if violations.is_empty() {
-            prop_assert!(is_forwarded(&template, &rendered(&template)), "{}", template);
+        for of in Of::ALL {
+            let template = match of {
+                Of::Engine => without_volumes_of_the_operator(template.clone()),
+                Of::Metadata | Of::Gateway => template.clone(),
+            };
+            let violations = of.violations(&template);
+            for violation in &violations {
+                let path = violation.path.strip_prefix(of.path());
+                prop_assert!(path.is_some_and(|path| leads_somewhere(&template, path)), "{}", violation);
+            }
+            if violations.is_empty() {
+                prop_assert!(is_forwarded(&template, &rendered(of, &template)), "{:?}: {}", of, template);
+            }
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum Kind {
     Duplicate,
     /// The value cannot be read or is out of range.
     Invalid,
+    /// A value is missing.
+    Required,
 }
 
 impl Violation {
@@ -60,6 +62,7 @@ impl Display for Kind {
             Self::Forbidden => "Forbidden",
             Self::Duplicate => "Duplicate value",
             Self::Invalid => "Invalid value",
+            Self::Required => "Required value",
         })
     }
 }
@@ -107,6 +110,7 @@ mod tests {
     #[case(Kind::Forbidden, "spec.a: Forbidden: Remove it.")]
     #[case(Kind::Duplicate, "spec.a: Duplicate value: Remove it.")]
     #[case(Kind::Invalid, "spec.a: Invalid value: Remove it.")]
+    #[case(Kind::Required, "spec.a: Required value: Remove it.")]
     fn a_violation_reads_as_a_field_error_of_kubernetes(#[case] kind: Kind, #[case] text: &str) {
         assert_eq!(Violation::new("spec.a", kind, "Remove it.").to_string(), text);
     }

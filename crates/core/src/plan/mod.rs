@@ -1,7 +1,9 @@
 //! `plan`: the decision of one pass over an object. No I/O, no clock, no randomness.
 
+mod condition;
 pub mod engine;
 mod event;
+pub mod instance;
 mod object;
 
 pub use event::{Event, Severity};

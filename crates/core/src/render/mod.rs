@@ -4,6 +4,7 @@
 //! and the question whether something has to be written, so the two cannot disagree.
 
 pub mod engine;
+pub mod instance;
 mod tampering;
 
 pub use tampering::{differences, is_intact};

@@ -1,11 +1,12 @@
-//! What the operator brings where neither the engine nor its class says anything.
+//! What the operator brings where users say nothing.
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, LocalObjectReference, PodSecurityContext, PodTemplateSpec, SeccompProfile, SecurityContext,
+    Capabilities, Container, LocalObjectReference, PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile,
+    SecurityContext,
 };
 
 /// The user and group that the engine image runs as.
-const ENGINE_USER: i64 = 3473;
+pub(crate) const ENGINE_USER: i64 = 3473;
 
 /// Choices of whoever runs the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,12 @@ pub struct Defaults {
     pub engine_image: String,
     /// The image of the web UI.
     pub ui_image: String,
+    /// The image of the PostgreSQL server that the operator runs for an instance.
+    pub postgres_image: String,
+    /// The image of the metadata service.
+    pub metadata_image: String,
+    /// The image of the gateway.
+    pub envoy_image: String,
     /// Secrets for pulling images, put before those of users.
     pub image_pull_secrets: Vec<String>,
     /// The DNS domain of the cluster.
@@ -25,25 +32,27 @@ impl Defaults {
     pub(super) fn fill(&self, template: &mut PodTemplateSpec) {
         let spec = template.spec.get_or_insert_default();
         fill_pod_security(spec.security_context.get_or_insert_default());
-        let secrets = self
-            .image_pull_secrets
-            .iter()
-            .map(|name| LocalObjectReference { name: name.clone() });
-        let secrets: Vec<_> = secrets
-            .chain(spec.image_pull_secrets.take().into_iter().flatten())
-            .collect();
-        spec.image_pull_secrets = (!secrets.is_empty()).then_some(secrets);
+        self.fill_pull_secrets(spec);
         if let Some(engine) = spec.containers.first_mut() {
             self.fill_engine(engine);
         }
     }
 
+    /// Puts the pull secrets of the operator before those of the pod. Each stands there once: a list in which one does
+    /// twice cannot be applied.
+    pub(super) fn fill_pull_secrets(&self, pod: &mut PodSpec) {
+        let mut secrets = pull_secrets(&self.image_pull_secrets).unwrap_or_default();
+        for secret in pod.image_pull_secrets.take().into_iter().flatten() {
+            if !secrets.contains(&secret) {
+                secrets.push(secret);
+            }
+        }
+        pod.image_pull_secrets = (!secrets.is_empty()).then_some(secrets);
+    }
+
     fn fill_engine(&self, engine: &mut Container) {
-        let image = engine.image.get_or_insert_with(|| self.engine_image.clone());
-        engine
-            .image_pull_policy
-            .get_or_insert_with(|| pull_policy(image).to_owned());
-        engine.security_context.get_or_insert_with(hardened);
+        fill_image(engine, &self.engine_image);
+        engine.security_context.get_or_insert_with(|| hardened(ENGINE_USER));
     }
 
     /// For tests: values that show where they come from.
@@ -52,6 +61,9 @@ impl Defaults {
         Self {
             engine_image: "registry.example/engine:1.2.3".to_owned(),
             ui_image: "registry.example/ui:1.2.3".to_owned(),
+            postgres_image: "registry.example/postgres:1.2.3".to_owned(),
+            metadata_image: "registry.example/metadata:1.2.3".to_owned(),
+            envoy_image: "registry.example/envoy:1.2.3".to_owned(),
             image_pull_secrets: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
         }
@@ -65,14 +77,36 @@ fn fill_pod_security(context: &mut PodSecurityContext) {
     context
         .fs_group_change_policy
         .get_or_insert_with(|| "OnRootMismatch".to_owned());
-    context.seccomp_profile.get_or_insert_with(|| SeccompProfile {
-        type_: "RuntimeDefault".to_owned(),
-        localhost_profile: None,
-    });
+    context.seccomp_profile.get_or_insert_with(runtime_default);
 }
 
-/// The security context of a container that needs nothing.
-pub(crate) fn hardened() -> SecurityContext {
+/// The image of the operator, and how to pull it, where the container does not say.
+pub(super) fn fill_image(container: &mut Container, image: &str) {
+    let image = container.image.get_or_insert_with(|| image.to_owned());
+    container
+        .image_pull_policy
+        .get_or_insert_with(|| pull_policy(image).to_owned());
+}
+
+/// References to these pull secrets, as a pod has them; none if there are none.
+pub(crate) fn pull_secrets(names: &[String]) -> Option<Vec<LocalObjectReference>> {
+    let secrets: Vec<_> = names
+        .iter()
+        .map(|name| LocalObjectReference { name: name.clone() })
+        .collect();
+    (!secrets.is_empty()).then_some(secrets)
+}
+
+/// The seccomp profile that every container runtime brings.
+pub(crate) fn runtime_default() -> SeccompProfile {
+    SeccompProfile {
+        type_: "RuntimeDefault".to_owned(),
+        localhost_profile: None,
+    }
+}
+
+/// The security context of a container that needs nothing, under this user and the group of the same number.
+pub(crate) fn hardened(user: i64) -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         capabilities: Some(Capabilities {
@@ -80,9 +114,9 @@ pub(crate) fn hardened() -> SecurityContext {
             add: None,
         }),
         read_only_root_filesystem: Some(true),
-        run_as_group: Some(ENGINE_USER),
+        run_as_group: Some(user),
         run_as_non_root: Some(true),
-        run_as_user: Some(ENGINE_USER),
+        run_as_user: Some(user),
         ..SecurityContext::default()
     }
 }
@@ -168,13 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn pull_secrets_of_the_operator_come_first() {
+    fn pull_secrets_of_the_operator_come_first_and_each_once() {
         let defaults = Defaults {
             image_pull_secrets: vec!["mirror".to_owned()],
             ..Defaults::example()
         };
+        let secrets = json!([{ "name": "own" }, { "name": "mirror" }, { "name": "own" }]);
         let spec = filled(
-            json!({ "spec": { "containers": [], "imagePullSecrets": [{ "name": "own" }] } }),
+            json!({ "spec": { "containers": [], "imagePullSecrets": secrets } }),
             &defaults,
         );
         assert_eq!(

@@ -2,6 +2,7 @@
 
 mod defaults;
 pub mod engine;
+pub mod instance;
 
 pub use defaults::Defaults;
-pub(crate) use defaults::{hardened, pull_policy};
+pub(crate) use defaults::{ENGINE_USER, hardened, pull_policy, pull_secrets, runtime_default};

@@ -8,11 +8,11 @@ use kube::ResourceExt;
 
 use super::desired::{self, Wish};
 use super::diagnose;
-use super::error::PassError;
 use super::memory::Memory;
 use super::observe::{self, Looking, Objects};
 use crate::key::ObjectKey;
 use crate::process::Context;
+use crate::write::PassError;
 
 /// What was seen and what follows from it.
 pub struct Decision {
@@ -41,8 +41,8 @@ pub async fn decide(
             return Ok(decision);
         }
     }
-    let live = observe::live(&context.client, engine, memory.distrust).await?;
-    memory.looked_live();
+    let live = observe::live(&context.client, engine, memory.written.distrust).await?;
+    memory.written.looked_live();
     let decision = decide_from(context, &live, engine, wish, memory).await;
     if !decision.starts_generation {
         return Ok(decision);

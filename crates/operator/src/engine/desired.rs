@@ -10,11 +10,10 @@ use firebolt_core::resolve::Defaults;
 use firebolt_core::resolve::engine::{self as resolve, EffectiveEngine, InstanceFacts};
 use kube::{Api, Client};
 
-use super::apply::LONGEST_REQUEST;
-use super::error::PassError;
 use crate::key::ObjectKey;
 use crate::settings::Settings;
 use crate::watches::{Caches, Store, Watched};
+use crate::write::{LONGEST_REQUEST, PassError};
 
 /// How often an old generation is looked at that is not waited for. Nothing depends on it.
 const NOT_WAITED_FOR: Duration = Duration::from_secs(5);
@@ -66,7 +65,7 @@ async fn get<K: Watched>(client: &Client, namespace: &str, name: &str) -> Result
         Ok(Err(error)) => Err(PassError::read("get", &K::kind(&()), &key, error)),
         Err(_elapsed) => Err(PassError::TimedOut {
             verb: "get",
-            kind: "object named by FireboltEngine",
+            kind: "object named by FireboltEngine".to_owned(),
             object: key,
             limit: LONGEST_REQUEST,
         }),

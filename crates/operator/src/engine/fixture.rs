@@ -7,13 +7,16 @@ use firebolt_core::resolve::engine::InstanceFacts;
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use super::error::PassError;
 use crate::key::ObjectKey;
+use crate::write::PassError;
 
 pub fn defaults() -> Defaults {
     Defaults {
         engine_image: "engine:1".to_owned(),
         ui_image: "ui:1".to_owned(),
+        postgres_image: "postgres:1".to_owned(),
+        metadata_image: "metadata:1".to_owned(),
+        envoy_image: "envoy:1".to_owned(),
         image_pull_secrets: Vec::new(),
         cluster_domain: "cluster.local".to_owned(),
     }
@@ -51,14 +54,14 @@ pub fn planned(next: Value) -> Plan {
 }
 
 /// The API server does not create an object of this kind, with this answer.
-pub fn refused(kind: &'static str, code: u16, message: &str) -> PassError {
+pub fn refused(kind: &str, code: u16, message: &str) -> PassError {
     let status = Status {
         code,
         ..Status::failure(message, "Reason")
     };
     PassError::Write {
         verb: "create",
-        kind,
+        kind: kind.to_owned(),
         object: ObjectKey::new("n", "a-g0"),
         source: Box::new(kube::Error::Api(Box::new(status))),
     }

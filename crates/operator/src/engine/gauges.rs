@@ -208,12 +208,15 @@ fn active(engine: &FireboltEngine) -> i64 {
 /// Ready pods and all pods of the active generation.
 fn pods_of(engine: &FireboltEngine, key: &ObjectKey, caches: &Caches) -> (i64, i64) {
     let name = EngineNames(&key.name).stateful_set(active(engine));
-    let set = caches.stateful_sets.get(&ObjectKey::new(&key.namespace, name));
+    let set = caches
+        .of_engines
+        .stateful_sets
+        .get(&ObjectKey::new(&key.namespace, name));
     let Some(uid) = set.and_then(|set| set.0.as_ref().ok()?.metadata.uid.clone()) else {
         return (0, 0);
     };
     let (mut ready, mut total) = (0, 0);
-    for pod in caches.pods.belonging_to(key) {
+    for pod in caches.of_engines.pods.belonging_to(key) {
         if let Ok(pod) = &pod.0
             && pods::is_of(pod, &uid)
             && !pods::is_terminating(pod)

@@ -8,9 +8,9 @@ use firebolt_core::plan::engine::{Gate, GateCause, Plan, Write};
 use tokio::time::Instant;
 
 use super::desired::Wish;
-use super::error::{Nature, PassError};
 use super::memory::{Memory, Refused};
 use crate::error::shortened;
+use crate::write::{Nature, PassError};
 
 /// How often a status is written that says nothing new but words.
 const CHATTER: Duration = Duration::from_secs(2);
@@ -19,10 +19,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The most that is told of what the API server says.
 const LONGEST_REFUSAL: usize = 1000;
-/// So many repairs within a minute are more than accidents, and each further one waits.
-const REPAIRS: u32 = 20;
-const REPAIR_WINDOW: Duration = Duration::from_mins(1);
-const REPAIR_PAUSE: Duration = Duration::from_secs(5);
 
 /// A status that differs in its wording alone, as in "3 of 128 pods ready", is not written more than once in a while. Says
 /// when it is time.
@@ -109,16 +105,7 @@ pub fn repairs(plan: &Plan, memory: &mut Memory) -> Option<Duration> {
         | Write::Delete(_)
         | Write::SetReplicas { .. } => false,
     });
-    if !repaired {
-        return None;
-    }
-    let now = Instant::now();
-    let (since, count) = memory
-        .repairs
-        .filter(|(since, _)| now - *since < REPAIR_WINDOW)
-        .unwrap_or((now, 0));
-    memory.repairs = Some((since, count + 1));
-    (count >= REPAIRS).then_some(REPAIR_PAUSE)
+    repaired.then(|| memory.repairs.made()).flatten()
 }
 
 #[cfg(test)]

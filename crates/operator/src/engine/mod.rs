@@ -11,7 +11,6 @@ mod apply;
 mod decide;
 mod desired;
 mod diagnose;
-mod error;
 #[cfg(test)]
 mod fixture;
 mod gauges;
@@ -39,7 +38,7 @@ use pass::Controller;
 pub async fn run(context: Context, stop: CancellationToken) {
     let (recorder, sending) = events::recorder(context.client.clone(), &context.settings.identity);
     let workers = usize::from(context.settings.workers);
-    let (inbox, probes) = (Arc::clone(&context.inbox), context.probes.clone());
+    let (inbox, probes) = (Arc::clone(&context.inboxes.engines), context.probes.clone());
     let metrics = Arc::clone(&context.metrics);
     inbox.open();
     for engine in context.caches.engines.all() {
@@ -54,7 +53,7 @@ pub async fn run(context: Context, stop: CancellationToken) {
     // Outlives the passes, whose last words it still has to tell.
     let side_work = CancellationToken::new();
     let passes = async {
-        let measure = |waiting, scheduled| metrics.engines().queued(waiting, scheduled);
+        let measure = |waiting, scheduled| metrics.engines().work.queued(waiting, scheduled);
         queue::work(&inbox, workers, stop, measure, look).await;
         side_work.cancel();
     };

@@ -20,10 +20,10 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::apply::LONGEST_REQUEST;
-use super::error::PassError;
 use crate::key::ObjectKey;
+use crate::seen;
 use crate::watches::{Caches, Store, Watched};
+use crate::write::{LONGEST_REQUEST, PassError, version_in};
 
 /// Everything in the cluster that has to do with one engine, whoever made it.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,15 @@ pub struct Objects {
     pub pods: Vec<Pod>,
 }
 
+impl Objects {
+    /// The version in which an object of this kind and name is among them.
+    pub fn version(&self, kind: &str, name: &str) -> Option<String> {
+        version_in(&self.stateful_sets, kind, name)
+            .or_else(|| version_in(&self.services, kind, name))
+            .or_else(|| version_in(&self.config_maps, kind, name))
+    }
+}
+
 /// What the caches show. None if an object cannot be read: that must not look like an absence.
 pub fn cached(caches: &Caches, key: &ObjectKey) -> Option<Objects> {
     fn readable<K: Watched>(store: &Store<K>, key: &ObjectKey) -> Option<Vec<K>> {
@@ -41,10 +50,10 @@ pub fn cached(caches: &Caches, key: &ObjectKey) -> Option<Objects> {
         objects.iter().map(|object| object.0.as_ref().ok().cloned()).collect()
     }
     Some(Objects {
-        stateful_sets: readable(&caches.stateful_sets, key)?,
-        services: readable(&caches.services, key)?,
-        config_maps: readable(&caches.config_maps, key)?,
-        pods: readable(&caches.pods, key)?,
+        stateful_sets: readable(&caches.of_engines.stateful_sets, key)?,
+        services: readable(&caches.of_engines.services, key)?,
+        config_maps: readable(&caches.of_engines.config_maps, key)?,
+        pods: readable(&caches.of_engines.pods, key)?,
     })
 }
 
@@ -55,7 +64,7 @@ pub async fn live(client: &Client, engine: &FireboltEngine, suspicious: bool) ->
         Ok(objects) => objects,
         Err(_elapsed) => Err(PassError::TimedOut {
             verb: "read",
-            kind: "objects of FireboltEngine",
+            kind: "objects of FireboltEngine".to_owned(),
             object: ObjectKey::of(engine),
             limit: LONGEST_REQUEST,
         }),
@@ -195,19 +204,7 @@ impl Looking<'_> {
     }
 
     fn meta<K: Resource>(&self, object: &K) -> Meta {
-        let owners = object.owner_references().iter();
-        let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-        Meta {
-            uid: object.uid().unwrap_or_default(),
-            owned: controllers.any(|owner| owner.uid == self.effective.uid),
-            terminating: object.meta().deletion_timestamp.is_some(),
-            foreign_finalizers: object
-                .finalizers()
-                .iter()
-                .filter(|name| is_foreign(name))
-                .cloned()
-                .collect(),
-        }
+        seen::meta(object, &self.effective.uid)
     }
 
     fn set(&self, live: &StatefulSet, number: i64) -> SeenSet {
@@ -268,14 +265,6 @@ fn pods_of(set: &StatefulSet, all: &[Pod]) -> Pods {
         total: count(own().count()),
         ready: count(own().filter(|pod| pods::is_ready(pod)).count()),
     }
-}
-
-/// Kubernetes takes its own finalizers off by itself.
-fn is_foreign(finalizer: &str) -> bool {
-    let Some((domain, _)) = finalizer.split_once('/') else {
-        return false;
-    };
-    !(domain == "kubernetes.io" || domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io"))
 }
 
 #[cfg(test)]

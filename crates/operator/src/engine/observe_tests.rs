@@ -185,17 +185,6 @@ fn the_route_is_where_its_selector_points() {
     assert_eq!((ports.target, ports.intact), (Some(3), false));
 }
 
-#[rstest]
-#[case("foregroundDeletion", false)]
-#[case("service.kubernetes.io/load-balancer-cleanup", false)]
-#[case("example.com/hold", true)]
-#[case("notkubernetes.io/hold", true)]
-fn finalizers_of_kubernetes_are_not_foreign(#[case] finalizer: &str, #[case] foreign: bool) {
-    assert_eq!(is_foreign(finalizer), foreign);
-    let held = set(|set| set.metadata.finalizers = Some(vec![finalizer.to_owned()]));
-    assert_eq!(!held.meta.foreign_finalizers.is_empty(), foreign);
-}
-
 #[test]
 fn names_are_looked_for_where_objects_should_be_or_could_be_in_the_way() {
     let status = |status| -> FireboltEngineStatus { serde_json::from_value(status).unwrap() };

@@ -11,51 +11,29 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use strum::IntoEnumIterator;
 use tokio::time::Instant;
-use tracing::{Instrument, debug, info, info_span, warn};
+use tracing::{Instrument, debug, info_span};
 
-use super::apply::Apply;
+use super::apply::{self, Apply};
 use super::decide::{self, Decision, current, decide};
 use super::desired::{self, Wish};
-use super::error::{Nature, PassError};
-use super::memory::{Caught, Memories, Memory};
+use super::memory::Memory;
+use super::observe::Objects;
 use super::{diagnose, hold_back, observe, probes};
-use crate::backoff::jittered;
 use crate::events::Recorder;
 use crate::key::ObjectKey;
 use crate::process::Context;
-use crate::queue::Again;
+use crate::queue::{Again, Done, Memories};
+use crate::write::{Caught, PassError, Writer, Written};
 
-/// The pause after a decision that was overtaken by events.
-const SOON: Duration = Duration::from_millis(100);
-/// The pause after a first failure; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// How long after a failure events are not listened to, at most: what a failed pass did itself must not set off the next,
-/// but whoever corrects what was wrong should not wait for long.
-const LONGEST_DEAFNESS: Duration = Duration::from_secs(2);
-/// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// How often it is looked whether an object of somebody else still has the name of the routing Service. Nothing tells when
 /// it goes: what is not labelled as ours is not watched.
 const STILL_TAKEN: Duration = Duration::from_secs(10);
-/// What a process that no longer leads waits before it finds that it does after all.
-const STILL_LEADING: Duration = Duration::from_secs(1);
 
 /// What all passes share.
 pub struct Controller {
     context: Context,
     recorder: Recorder,
-    memories: Memories,
-}
-
-/// How a pass ended, if not in an error.
-enum Done {
-    /// The next one is due then, if nothing is seen before; and not before `floor` if something is.
-    Finished {
-        again: Option<Duration>,
-        floor: Option<Duration>,
-    },
-    /// It has to be made again then, and nothing was done so far.
-    Unfinished(Duration),
+    memories: Memories<Memory>,
 }
 
 impl Controller {
@@ -81,16 +59,19 @@ impl Controller {
         let uid = engine.metadata.uid.as_deref().unwrap_or_default();
         let mut memory = self.memories.take(key, uid);
         let begun = Instant::now();
-        let engine = memory.newest(engine.clone());
+        let engine = memory.written.newest(engine.clone());
         let span = info_span!("engine", namespace = key.namespace, name = key.name);
         let done = Box::pin(self.pass(&engine, &mut memory)).instrument(span.clone()).await;
         let finished = done.is_ok().then(Timestamp::now);
         self.context.metrics.engines().looked(key, begun.elapsed(), finished);
         let again = span.in_scope(|| match done {
-            Ok(done) => succeeded(&mut memory, &done),
-            Err(error) => failed(&mut memory, &error),
+            Ok(done) => memory.attempts.succeeded(&done, memory.refused.is_some()),
+            Err(error) => {
+                memory.written.distrust = true;
+                memory.attempts.failed(&error)
+            }
         });
-        self.memories.put(key, memory);
+        self.memories.put(key, uid, memory);
         again
     }
 
@@ -106,12 +87,14 @@ impl Controller {
         let refused_until = hold_back::refused(&mut wish, memory);
         let key = ObjectKey::of(engine);
         let cached = match observe::cached(caches, &key) {
-            Some(cached) if !memory.distrust => match memory.caught_up(&cached, Instant::now()) {
-                Caught::Up => Some(cached),
-                // Whatever it is that is not shown yet comes with an event.
-                Caught::Behind(left) => return Ok(Done::Unfinished(left)),
-                Caught::TooLate => None,
-            },
+            Some(cached) if !memory.written.distrust => {
+                match memory.written.caught_up(shown(&cached), Instant::now()) {
+                    Caught::Up => Some(cached),
+                    // Whatever it is that is not shown yet comes with an event.
+                    Caught::Behind(left) => return Ok(Done::Unfinished(left)),
+                    Caught::TooLate => None,
+                }
+            }
             Some(_) | None => None,
         };
         let Decision {
@@ -121,9 +104,8 @@ impl Controller {
             ..
         } = decide(&self.context, engine, &mut wish, memory, cached).await?;
         let quiet_for = hold_back::chatter(engine, &mut plan, memory);
-        let after = self
-            .apply(engine, &wish, &plan, &observed, routing_version, memory)
-            .await?;
+        let apply = self.apply(engine, &wish, &plan, &observed, routing_version, memory);
+        let after = Box::pin(apply).await?;
         if wish.desired.is_ok() {
             memory.refused = None;
         }
@@ -152,41 +134,66 @@ impl Controller {
         memory: &mut Memory,
     ) -> Result<FireboltEngine, PassError> {
         let mut apply = Apply {
-            client: &self.context.client,
-            term: &self.context.term,
-            metrics: self.context.metrics.engines(),
-            engine: engine.clone(),
+            writer: self.writer(engine.clone(), &mut memory.written),
+            attempts: &mut memory.attempts,
             effective: &wish.effective,
             observed,
             routing_version,
             scaled: false,
-            memory,
         };
-        let Err(error) = apply.plan(plan).await else {
-            return Ok(apply.engine);
+        let done = apply.plan(plan).await;
+        let (after, scaled) = (apply.writer.root, apply.scaled);
+        let Err(error) = done else {
+            return Ok(after);
         };
-        if apply.scaled {
+        if scaled {
             // It has happened, and the next pass cannot know why.
-            self.tell(&apply.engine, &plan.events, apply.memory);
+            self.tell(&after, &plan.events, memory);
         }
-        if let Some(gate) = hold_back::refusal(wish, apply.memory, &error) {
-            self.say_refused(&mut apply, engine, wish, gate).await;
+        if let Some(gate) = hold_back::refusal(wish, memory, &error) {
+            let said = self.plan_behind(gate, engine, wish, observed);
+            self.say_refused(after, said, memory).await;
         }
         Err(error)
     }
 
-    /// Best effort: the refusal itself is what the pass ends in.
-    async fn say_refused(&self, apply: &mut Apply<'_>, engine: &FireboltEngine, wish: &Wish, gate: Gate) {
+    /// What there is to say while a gate keeps the engine from being rendered.
+    fn plan_behind(&self, gate: Gate, engine: &FireboltEngine, wish: &Wish, observed: &Observed) -> Plan {
         let gated = wish.but(gate);
-        let input = decide::input(&self.context, engine, &gated, apply.observed, Timestamp::now());
-        let said = plan(&input);
+        plan(&decide::input(
+            &self.context,
+            engine,
+            &gated,
+            observed,
+            Timestamp::now(),
+        ))
+    }
+
+    /// Best effort: the refusal itself is what the pass ends in.
+    async fn say_refused(&self, engine: FireboltEngine, said: Plan, memory: &mut Memory) {
         let Some(status) = &said.status else { return };
-        match apply.conditions(status).await {
+        let mut writer = self.writer(engine, &mut memory.written);
+        match apply::conditions(&mut writer, status).await {
             Ok(()) => {
+                let engine = writer.root;
                 let warnings: Vec<Event> = said.events.into_iter().filter(is_warning).collect();
-                self.tell(&apply.engine, &warnings, apply.memory);
+                self.tell(&engine, &warnings, memory);
             }
             Err(error) => debug!("cannot {error}"),
+        }
+    }
+
+    fn writer<'a>(
+        &'a self,
+        engine: FireboltEngine,
+        written: &'a mut Written<FireboltEngine>,
+    ) -> Writer<'a, FireboltEngine> {
+        Writer {
+            client: &self.context.client,
+            term: &self.context.term,
+            metrics: &self.context.metrics.engines().work,
+            root: engine,
+            written,
         }
     }
 
@@ -211,80 +218,16 @@ impl Controller {
     }
 
     fn tell(&self, engine: &FireboltEngine, events: &[Event], memory: &mut Memory) {
+        let work = &self.context.metrics.engines().work;
         let object = engine.object_ref(&());
-        for event in events {
-            if memory.told.is_news(event) {
-                match event.severity {
-                    Severity::Normal => info!(reason = event.reason, "{}", event.message),
-                    Severity::Warning => warn!(reason = event.reason, "{}", event.message),
-                }
-                self.context.metrics.engines().decided(decision(event));
-                self.recorder.tell(&object, event.clone());
-            }
-        }
+        let counted = |event: &Event| work.decided(decision(event));
+        self.recorder.tell_news(&object, events, &mut memory.told, counted);
     }
 }
 
-fn succeeded(memory: &mut Memory, done: &Done) -> Again {
-    let now = Instant::now();
-    match done {
-        Done::Unfinished(left) => Again {
-            due: Some(now + *left),
-            unfinished: true,
-            ..Again::default()
-        },
-        Done::Finished { again, floor } => {
-            memory.failures = 0;
-            if memory.refused.is_none() && memory.error.take().is_some() {
-                info!("the engine can be looked after again");
-            }
-            let due = [*again, *floor].into_iter().flatten().max();
-            Again {
-                due: due.map(|due| now + due),
-                not_before: floor.map(|floor| now + floor),
-                unfinished: false,
-            }
-        }
-    }
-}
-
-/// Every failure is told, once as long as it stays the same, and tried again with growing pauses.
-fn failed(memory: &mut Memory, error: &PassError) -> Again {
-    memory.distrust = true;
-    memory.failures = memory.failures.saturating_add(1);
-    let pause = FIRST_PAUSE
-        .saturating_mul(1 << (memory.failures - 1).min(10))
-        .min(LONGEST_PAUSE);
-    let mut floor = pause.min(LONGEST_DEAFNESS);
-    let (pause, expected) = match error.nature() {
-        Nature::TermOver => {
-            floor = STILL_LEADING;
-            (STILL_LEADING, true)
-        }
-        // Somebody was quicker; that is how things go, unless it goes on.
-        Nature::Outdated if memory.failures <= 3 => {
-            floor = SOON;
-            (SOON, true)
-        }
-        Nature::Outdated | Nature::Refused(_) => (jittered(pause), false),
-        Nature::Transient { not_before } => {
-            floor = floor.max(not_before.unwrap_or_default());
-            (jittered(pause).max(floor), false)
-        }
-    };
-    let text = error.to_string();
-    if expected || memory.error.as_ref() == Some(&text) {
-        debug!("cannot {text}; trying again in {pause:?}");
-    } else {
-        warn!("cannot {text}; trying again in {pause:?}");
-        memory.error = Some(text);
-    }
-    let now = Instant::now();
-    Again {
-        due: Some(now + pause),
-        not_before: Some(now + floor),
-        unfinished: true,
-    }
+/// Looks objects up among those that a pass starts from.
+fn shown(objects: &Objects) -> impl Fn(&str, &str) -> Option<String> {
+    |kind, name| objects.version(kind, name)
 }
 
 fn phase(engine: &FireboltEngine) -> Option<EnginePhase> {

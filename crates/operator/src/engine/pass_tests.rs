@@ -1,44 +1,7 @@
 use serde_json::{Value, json};
 
-use super::super::fixture::{creating, engine_with, planned, refused};
+use super::super::fixture::{creating, engine_with, planned};
 use super::*;
-
-#[tokio::test(start_paused = true)]
-async fn pauses_grow_and_a_wait_that_is_asked_for_is_kept() {
-    let (mut memory, start) = (Memory::default(), Instant::now());
-    let pauses: Vec<Duration> = (0..12)
-        .map(|_| {
-            failed(&mut memory, &refused("StatefulSet", 500, "no room"))
-                .due
-                .unwrap()
-                - start
-        })
-        .collect();
-    assert!(pauses[0] <= FIRST_PAUSE && pauses[0] >= FIRST_PAUSE / 2, "{pauses:?}");
-    assert!(
-        pauses[11] <= LONGEST_PAUSE && pauses[11] >= LONGEST_PAUSE / 2,
-        "{pauses:?}"
-    );
-    assert!(memory.distrust);
-    let mut fresh = Memory::default();
-    let shed = failed(&mut fresh, &refused("StatefulSet", 429, "no room"));
-    assert!(shed.due.unwrap() - start >= Duration::from_secs(1));
-    assert!(shed.not_before.unwrap() - start >= Duration::from_secs(1));
-    let over = failed(&mut fresh, &PassError::TermOver);
-    assert_eq!(over.due, Some(start + STILL_LEADING), "unless it leads after all");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_decision_that_was_overtaken_is_made_again_soon_unless_that_goes_on() {
-    let (mut memory, start) = (Memory::default(), Instant::now());
-    let outdated = PassError::Outdated {
-        object: ObjectKey::new("n", "a"),
-    };
-    for _ in 0..3 {
-        assert_eq!(failed(&mut memory, &outdated).due, Some(start + SOON));
-    }
-    assert!(failed(&mut memory, &outdated).due.unwrap() - start > SOON);
-}
 
 #[test]
 fn a_wake_is_measured_from_its_stamp() {
@@ -59,17 +22,6 @@ fn a_wake_is_measured_from_its_stamp() {
     assert!(woken_after(&asked, &plan).unwrap() >= Duration::from_secs(5));
     plan.writes = vec![scale(2, 0)];
     assert_eq!(woken_after(&asked, &plan), None, "stopping is no waking");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pass_that_has_to_wait_is_as_urgent_as_it_was() {
-    let (mut memory, start) = (Memory::default(), Instant::now());
-    let wait = succeeded(&mut memory, &Done::Unfinished(SOON));
-    assert!(wait.unfinished && wait.due == Some(start + SOON) && wait.not_before.is_none());
-    let done = |again, floor| Done::Finished { again, floor };
-    assert_eq!(succeeded(&mut memory, &done(None, None)), Again::default());
-    let fight = succeeded(&mut memory, &done(Some(Duration::ZERO), Some(SOON)));
-    assert_eq!((fight.due, fight.not_before), (Some(start + SOON), Some(start + SOON)));
 }
 
 #[test]

@@ -81,7 +81,10 @@ pub fn assignment(
 /// The pods of one generation, by name.
 fn subjects(caches: &Caches, key: &ObjectKey, assignment: &Assignment, now: Timestamp) -> Vec<Subject> {
     let name = EngineNames(&key.name).stateful_set(assignment.generation);
-    let set = caches.stateful_sets.get(&ObjectKey::new(&key.namespace, &name));
+    let set = caches
+        .of_engines
+        .stateful_sets
+        .get(&ObjectKey::new(&key.namespace, &name));
     let Some(uid) = set.and_then(|set| set.0.as_ref().ok()?.metadata.uid.clone()) else {
         // Its label may be gone and its pods may run on. If it is gone itself, nobody asks here for long.
         return vec![Subject::Unaskable {
@@ -89,7 +92,7 @@ fn subjects(caches: &Caches, key: &ObjectKey, assignment: &Assignment, now: Time
             cause: "its StatefulSet is not in sight".to_owned(),
         }];
     };
-    let pods = caches.pods.belonging_to(key);
+    let pods = caches.of_engines.pods.belonging_to(key);
     if let Some(unreadable) = pods.iter().find_map(|pod| pod.0.as_ref().err()) {
         return vec![Subject::Unaskable {
             pod: unreadable.metadata.name.clone().unwrap_or_default(),

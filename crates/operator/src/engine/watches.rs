@@ -4,25 +4,18 @@ use std::sync::Arc;
 
 use firebolt_api::key::Annotation;
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 
 use crate::key::ObjectKey;
 use crate::queue::{Inbox, Lane};
-use crate::watches::{Change, Guarded, Listener, Store, Watched};
+use crate::watches::{Change, Family, Guarded, Listener, Store, Watched};
 
 /// A change of the engine itself. Somebody waits behind a request to wake, so that is urgent.
 pub fn of_engine(inbox: &Arc<Inbox<ObjectKey>>) -> impl Listener<FireboltEngine> + Clone + use<> {
     let inbox = Arc::clone(inbox);
     move |change: &Change<FireboltEngine>| {
         let (before, after) = (readable(change.before.as_ref()), readable(change.after.as_ref()));
-        let Some(key) = change
-            .after
-            .as_ref()
-            .or(change.before.as_ref())
-            .map(|object| ObjectKey::of(&**object))
-        else {
-            return;
-        };
+        let Some(key) = change.key() else { return };
         let wake = |engine: &FireboltEngine| engine.annotations().get(Annotation::WakeRequested.key()).cloned();
         let asked = after.and_then(wake);
         let lane = if asked.is_some() && asked != before.and_then(wake) {
@@ -38,9 +31,8 @@ pub fn of_engine(inbox: &Arc<Inbox<ObjectKey>>) -> impl Listener<FireboltEngine>
 pub fn of_child<K: Watched>(inbox: &Arc<Inbox<ObjectKey>>) -> impl Listener<K> + Clone + use<K> {
     let inbox = Arc::clone(inbox);
     move |change: &Change<K>| {
-        let owners = [&change.before, &change.after].map(|object| K::belongs_to(object.as_ref()?.meta()));
-        for owner in owners.into_iter().flatten() {
-            inbox.add(owner, Lane::Ordinary);
+        for engine in change.owners(Family::OfEngines) {
+            inbox.add(engine, Lane::Ordinary);
         }
     }
 }
@@ -56,9 +48,8 @@ pub fn of_engine_class(
         let matters = |class: &FireboltEngineClass| (class.spec.clone(), class.metadata.uid.clone());
         let seen = [&change.before, &change.after].map(|class| readable(class.as_ref()).map(matters));
         if seen[0] != seen[1] || seen[0].is_none() {
-            wake_those(&engines, &inbox, change, |engine| {
-                engine.spec.engine_class_ref.as_deref()
-            });
+            let Some(class) = change.key() else { return };
+            wake_those_of(&class, &engines, &inbox);
         }
     }
 }
@@ -76,26 +67,20 @@ pub fn of_instance(
         };
         let seen = [&change.before, &change.after].map(|instance| readable(instance.as_ref()).map(matters));
         if seen[0] != seen[1] || seen[0].is_none() {
-            wake_those(&engines, &inbox, change, |engine| Some(&engine.spec.instance_ref));
+            let Some(instance) = change.key() else { return };
+            for engine in engines.belonging_to(&instance) {
+                inbox.add(ObjectKey::of(&*engine), Lane::Ordinary);
+            }
         }
     }
 }
 
-/// Wakes the engines of the same namespace that refer to the object by name.
-fn wake_those<K: Watched>(
-    engines: &Store<FireboltEngine>,
-    inbox: &Inbox<ObjectKey>,
-    change: &Change<K>,
-    reference: impl Fn(&FireboltEngine) -> Option<&str>,
-) {
-    let Some(object) = change.after.as_ref().or(change.before.as_ref()) else {
-        return;
-    };
-    let named = ObjectKey::of(&**object);
+/// Wakes the engines of the same namespace that name the class.
+fn wake_those_of(class: &ObjectKey, engines: &Store<FireboltEngine>, inbox: &Inbox<ObjectKey>) {
     for engine in engines.all() {
         if let Ok(engine) = &engine.0
-            && engine.metadata.namespace.as_ref() == Some(&named.namespace)
-            && reference(engine) == Some(&named.name)
+            && engine.metadata.namespace.as_ref() == Some(&class.namespace)
+            && engine.spec.engine_class_ref.as_ref() == Some(&class.name)
         {
             inbox.add(ObjectKey::of(engine), Lane::Ordinary);
         }
@@ -139,7 +124,7 @@ mod tests {
     }
 
     fn engines() -> Arc<Store<FireboltEngine>> {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(Store::of(Family::Root));
         for (name, spec) in [
             ("a", of("i", Some("c"))),
             ("b", of("j", Some("c"))),

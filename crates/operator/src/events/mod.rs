@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, info, warn};
 
 use self::apply::Publisher;
 use crate::error::{describe, shortened};
@@ -82,6 +82,20 @@ impl Recorder {
             let Telling { object, event, .. } = full.into_inner();
             let name = object.name.unwrap_or_default();
             debug!("an event was dropped, too many are waiting: {} of {name}", event.reason);
+        }
+    }
+}
+
+impl Recorder {
+    /// Tells what is news about an object, to the log and to people, and lets `counted` hear of each.
+    pub fn tell_news(&self, object: &ObjectReference, events: &[Event], told: &mut Told, counted: impl Fn(&Event)) {
+        for event in events.iter().filter(|event| told.is_news(event)) {
+            match event.severity {
+                Severity::Normal => info!(reason = event.reason, "{}", event.message),
+                Severity::Warning => warn!(reason = event.reason, "{}", event.message),
+            }
+            counted(event);
+            self.tell(object, event.clone());
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
 use super::agenda::Lane;
+use crate::key::ObjectKey;
 
 /// Objects that deserve a look, each at most once. It is closed until somebody works on them: a standby would fill it
 /// with the names of everything that ever was.
@@ -16,6 +17,15 @@ pub struct Inbox<K> {
     is_open: AtomicBool,
     waiting: Mutex<HashMap<K, Lane>>,
     grown: Notify,
+}
+
+/// One inbox for each kind that is looked after.
+#[derive(Clone, Debug, Default)]
+pub struct Inboxes {
+    /// Engines.
+    pub engines: Arc<Inbox<ObjectKey>>,
+    /// Instances.
+    pub instances: Arc<Inbox<ObjectKey>>,
 }
 
 impl<K> Default for Inbox<K> {

@@ -2,10 +2,15 @@
 //!
 //! [`Inbox`] collects what the watches have seen; it holds each object at most once, so nothing can overflow it.
 //! [`Agenda`] decides what is next: one look at a time per object, many objects at once, and urgent ones past all
-//! others. [`work`] goes round between them.
+//! others. [`work`] goes round between them. [`Attempts`] says when to come back after a pass, and [`Memories`] holds
+//! what a controller remembers of each object.
 
 mod agenda;
+mod attempts;
 mod inbox;
+mod memories;
+mod metrics;
+mod repairs;
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -19,7 +24,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 pub use self::agenda::{Again, Agenda, Lane};
-pub use self::inbox::Inbox;
+pub use self::attempts::{Attempts, Done};
+pub use self::inbox::{Inbox, Inboxes};
+pub use self::memories::Memories;
+pub use self::metrics::{Histograms, Outcome, WorkMetrics, quick};
+pub use self::repairs::Repairs;
 
 const AFTER_A_PANIC: Duration = Duration::from_mins(1);
 

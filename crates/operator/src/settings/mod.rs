@@ -25,7 +25,7 @@ pub struct Settings {
     pub scope: Scope,
     /// Which of the three kinds' objects are watched.
     pub selector: LabelSelector,
-    /// What engines get that neither they nor their class say anything about.
+    /// What engines and instances get that nobody says anything about.
     pub defaults: Defaults,
     /// The most that engines may ask for.
     pub bounds: Bounds,
@@ -84,6 +84,9 @@ impl Settings {
             defaults: Defaults {
                 engine_image: image(&arguments.engine_image),
                 ui_image: image(&arguments.ui_image),
+                postgres_image: image(&arguments.postgres_image),
+                metadata_image: image(&arguments.metadata_image),
+                envoy_image: image(&arguments.envoy_image),
                 image_pull_secrets: arguments.image_pull_secrets,
                 cluster_domain: arguments.cluster_domain.to_string(),
             },

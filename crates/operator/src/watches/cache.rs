@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::family::Family;
 use super::kinds::Watched;
 use super::malformed::MalformedObjects;
 use super::store::Store;
@@ -39,6 +40,7 @@ pub(super) fn with<T>(state: &Mutex<StreamState>, action: impl FnOnce(&mut Strea
 /// The objects of one kind in all watched namespaces. Reads never reach the API server and may be a little old.
 #[derive(Debug)]
 pub struct Cache<K> {
+    pub(super) family: Family,
     pub(super) streams: Vec<Stream>,
     pub(super) store: Arc<Store<K>>,
 }
@@ -88,17 +90,9 @@ impl<K: Watched> CacheStatus for Cache<K> {
             };
             Some(format!(
                 "waiting for {}: {reason}",
-                subject(&self.kind(), stream.namespace.as_deref())
+                self.family.describe(&self.kind(), stream.namespace.as_deref())
             ))
         };
         self.streams.iter().filter_map(describe).collect()
-    }
-}
-
-/// The kind and where it is watched, for messages.
-pub(super) fn subject(kind: &str, namespace: Option<&str>) -> String {
-    match namespace {
-        Some(namespace) => format!("{kind} in namespace {namespace}"),
-        None => kind.to_owned(),
     }
 }

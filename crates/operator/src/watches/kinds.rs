@@ -1,90 +1,103 @@
 //! What is watched of each kind, and what is kept of an object.
 //!
 //! Kept is what decisions read. The rest is dropped when it arrives, so that memory follows the number of engines and
-//! not the size of what Kubernetes says about them.
+//! instances and not the size of what Kubernetes says about them.
 
 use std::fmt::Debug;
 
-use firebolt_api::key::{Label, RESERVED_PREFIX};
+use firebolt_api::key::RESERVED_PREFIX;
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
-use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodSpec, PodStatus, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodSpec, PodStatus, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
+use super::family::Family;
+use super::guard::Guarded;
 use crate::key::ObjectKey;
-use crate::settings::Settings;
 
 /// A kind that the operator watches.
 pub trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Debug + Clone + Send + Sync + 'static
 {
-    /// Whether engines own objects of this kind. Then only those that carry the name of an engine are watched.
-    const OF_ENGINES: bool = true;
-
-    /// Which objects, as a label selector; none for all.
+    /// What an object belongs to, by which it is found.
     #[must_use]
-    fn selector(settings: &Settings) -> Option<String> {
-        if Self::OF_ENGINES {
-            Some(Label::Engine.key().to_owned())
-        } else {
-            settings.selector.to_parameter()
-        }
+    fn owner(object: &Guarded<Self>, family: Family) -> Option<ObjectKey> {
+        family.owner(object.meta())
     }
 
-    /// The engine that an object with this metadata belongs to, as far as its labels say. Known even of an object that
-    /// cannot be read.
-    #[must_use]
-    fn belongs_to(metadata: &ObjectMeta) -> Option<ObjectKey> {
-        let engine = metadata
-            .labels
-            .as_ref()
-            .filter(|_| Self::OF_ENGINES)?
-            .get(Label::Engine.key())?;
-        Some(ObjectKey::new(metadata.namespace.as_ref()?, engine))
-    }
-
-    /// Drops what is large and never read.
-    fn prune(&mut self) {}
+    /// Drops what is large or secret and never read.
+    fn prune(&mut self, family: Family);
 }
 
 impl Watched for FireboltEngine {
-    const OF_ENGINES: bool = false;
+    /// The instance that it refers to.
+    fn owner(object: &Guarded<Self>, _family: Family) -> Option<ObjectKey> {
+        let engine = object.0.as_ref().ok()?;
+        Some(ObjectKey::new(
+            engine.metadata.namespace.as_ref()?,
+            &engine.spec.instance_ref,
+        ))
+    }
 
-    fn prune(&mut self) {
+    fn prune(&mut self, _family: Family) {
         keep_own_annotations(&mut self.metadata);
     }
 }
 
 impl Watched for FireboltInstance {
-    const OF_ENGINES: bool = false;
+    fn prune(&mut self, _family: Family) {
+        keep_own_annotations(&mut self.metadata);
+    }
 }
 
 impl Watched for FireboltEngineClass {
-    const OF_ENGINES: bool = false;
+    fn prune(&mut self, _family: Family) {
+        keep_own_annotations(&mut self.metadata);
+    }
 }
 
 impl Watched for StatefulSet {
-    /// A StatefulSet is never changed after it was created, so its specification matters only if somebody did: Kubernetes
-    /// counts that.
-    fn prune(&mut self) {
+    fn prune(&mut self, family: Family) {
         keep_own_annotations(&mut self.metadata);
-        self.status = None;
-        if self.metadata.generation == Some(1)
-            && let Some(spec) = self.spec.take()
-        {
-            self.spec = Some(StatefulSetSpec {
-                replicas: spec.replicas,
-                ..StatefulSetSpec::default()
-            });
+        match family {
+            Family::OfInstances => {
+                if !is_made_by::<FireboltInstance>(&self.metadata) {
+                    (self.spec, self.status) = (None, None);
+                }
+            }
+            // One of an engine is never changed after it was created, so its specification matters only if somebody did:
+            // Kubernetes counts that. Its pods are watched themselves.
+            Family::Root | Family::OfEngines => {
+                self.status = None;
+                if self.metadata.generation == Some(1)
+                    && let Some(spec) = self.spec.take()
+                {
+                    self.spec = Some(StatefulSetSpec {
+                        replicas: spec.replicas,
+                        ..StatefulSetSpec::default()
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Watched for Deployment {
+    fn prune(&mut self, _family: Family) {
+        keep_own_annotations(&mut self.metadata);
+        if !is_made_by::<FireboltInstance>(&self.metadata) {
+            (self.spec, self.status) = (None, None);
         }
     }
 }
 
 impl Watched for Service {
-    fn prune(&mut self) {
+    fn prune(&mut self, _family: Family) {
         keep_own_annotations(&mut self.metadata);
         self.status = None;
     }
@@ -92,17 +105,48 @@ impl Watched for Service {
 
 impl Watched for ConfigMap {
     /// Anybody may put our label on a ConfigMap of any size.
-    fn prune(&mut self) {
+    fn prune(&mut self, family: Family) {
         keep_own_annotations(&mut self.metadata);
         self.binary_data = None;
-        if !is_made_by_an_engine(&self.metadata) {
+        let is_ours = match family {
+            Family::OfInstances => is_made_by::<FireboltInstance>(&self.metadata),
+            Family::Root | Family::OfEngines => is_made_by::<FireboltEngine>(&self.metadata),
+        };
+        if !is_ours {
             self.data = None;
         }
     }
 }
 
+impl Watched for ServiceAccount {
+    fn prune(&mut self, _family: Family) {
+        keep_own_annotations(&mut self.metadata);
+        // Kubernetes keeps its own list here.
+        self.secrets = None;
+    }
+}
+
+impl Watched for Role {
+    fn prune(&mut self, _family: Family) {
+        keep_own_annotations(&mut self.metadata);
+    }
+}
+
+impl Watched for RoleBinding {
+    fn prune(&mut self, _family: Family) {
+        keep_own_annotations(&mut self.metadata);
+    }
+}
+
+impl Watched for PodDisruptionBudget {
+    fn prune(&mut self, _family: Family) {
+        keep_own_annotations(&mut self.metadata);
+        self.status = None;
+    }
+}
+
 impl Watched for Pod {
-    fn prune(&mut self) {
+    fn prune(&mut self, _family: Family) {
         self.metadata.annotations = None;
         self.spec = self.spec.take().map(|spec| PodSpec {
             node_name: spec.node_name,
@@ -133,37 +177,54 @@ fn pruned(statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
 }
 
 /// Annotations of others are of any number and size, and never read.
-fn keep_own_annotations(metadata: &mut ObjectMeta) {
+pub(super) fn keep_own_annotations(metadata: &mut ObjectMeta) {
     if let Some(annotations) = &mut metadata.annotations {
         annotations.retain(|key, _| key.starts_with(RESERVED_PREFIX));
     }
 }
 
-/// Whether an engine made it, as far as the object says.
-fn is_made_by_an_engine(metadata: &ObjectMeta) -> bool {
+/// What made the object, if it is of this kind and as far as the object says.
+pub(super) fn maker<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let mut owners = metadata.owner_references.iter().flatten();
-    owners.any(|owner| owner.controller == Some(true) && owner.kind == FireboltEngine::kind(&()))
+    owners.find(|owner| owner.controller == Some(true) && owner.kind == K::kind(&()))
+}
+
+fn is_made_by<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> bool {
+    maker::<K>(metadata).is_some()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use rstest::rstest;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn set(generation: i64) -> StatefulSet {
-        let set = json!({
-            "metadata": { "name": "s", "generation": generation },
+    fn pruned<K: Watched>(object: Value, family: Family) -> K {
+        let mut object: K = serde_json::from_value(object).unwrap();
+        object.prune(family);
+        object
+    }
+
+    fn owner(kind: &str, controller: bool) -> Value {
+        json!([{ "apiVersion": "x", "kind": kind, "name": "a", "uid": "u", "controller": controller }])
+    }
+
+    fn workload(generation: i64, owners: &Value) -> Value {
+        json!({
+            "metadata": { "name": "s", "generation": generation, "ownerReferences": owners, "annotations": { "a": "b" } },
             "spec": { "replicas": 2, "serviceName": "x", "selector": {}, "template": { "spec": { "containers": [] } } },
             "status": { "replicas": 2 },
-        });
-        let mut set: StatefulSet = serde_json::from_value(set).unwrap();
-        set.prune();
-        set
+        })
     }
 
     #[test]
-    fn the_specification_of_a_stateful_set_is_kept_only_if_somebody_changed_it() {
+    fn the_specification_of_a_stateful_set_of_an_engine_is_kept_only_if_somebody_changed_it() {
+        let set = |generation| -> StatefulSet {
+            let set: StatefulSet = pruned(workload(generation, &json!([])), Family::OfEngines);
+            assert_eq!(set.status, None);
+            set
+        };
         let (untouched, changed) = (set(1).spec.unwrap(), set(2).spec.unwrap());
         assert_eq!((untouched.replicas, untouched.service_name), (Some(2), None));
         assert_eq!(
@@ -172,22 +233,41 @@ mod tests {
         );
     }
 
-    #[test]
-    fn of_a_config_map_that_no_engine_made_only_its_name_is_kept() {
-        let pruned = |owners: serde_json::Value| {
-            let metadata = json!({ "name": "c", "annotations": { "a": "b" }, "ownerReferences": owners });
-            let config_map = json!({ "metadata": metadata, "data": { "k": "v" }, "binaryData": { "k": "" } });
-            let mut config_map: ConfigMap = serde_json::from_value(config_map).unwrap();
-            config_map.prune();
-            assert_eq!(config_map.binary_data, None);
-            assert_eq!(config_map.metadata.annotations, Some([].into()));
-            config_map.data.is_some()
-        };
-        let owner = |kind: &str, controller: bool| json!([{ "apiVersion": "x", "kind": kind, "name": "a", "uid": "u", "controller": controller }]);
-        assert!(pruned(owner("FireboltEngine", true)));
-        assert!(!pruned(owner("FireboltEngine", false)));
-        assert!(!pruned(owner("Deployment", true)));
-        assert!(!pruned(json!([])));
+    #[rstest]
+    #[case(owner("FireboltInstance", true), true)]
+    #[case(owner("FireboltInstance", false), false)]
+    #[case(owner("FireboltEngine", true), false)]
+    #[case(json!([]), false)]
+    fn what_an_instance_made_is_kept_with_its_state_and_what_others_made_is_not(
+        #[case] owners: Value,
+        #[case] kept: bool,
+    ) {
+        let set: StatefulSet = pruned(workload(1, &owners), Family::OfInstances);
+        let deployment: Deployment = pruned(workload(1, &owners), Family::OfInstances);
+        assert_eq!(set.spec.is_some_and(|spec| spec.service_name.is_some()), kept);
+        assert_eq!((set.status.is_some(), deployment.status.is_some()), (kept, kept));
+        assert_eq!(deployment.spec.is_some(), kept);
+        assert_eq!(deployment.metadata.annotations, Some([].into()));
+    }
+
+    #[rstest]
+    #[case(Family::OfEngines, owner("FireboltEngine", true), true)]
+    #[case(Family::OfEngines, owner("FireboltEngine", false), false)]
+    #[case(Family::OfEngines, owner("Deployment", true), false)]
+    #[case(Family::OfEngines, owner("FireboltInstance", true), false)]
+    #[case(Family::OfInstances, owner("FireboltInstance", true), true)]
+    #[case(Family::OfInstances, json!([]), false)]
+    fn of_a_config_map_that_is_not_ours_only_its_name_is_kept(
+        #[case] family: Family,
+        #[case] owners: Value,
+        #[case] kept: bool,
+    ) {
+        let metadata = json!({ "name": "c", "annotations": { "a": "b" }, "ownerReferences": owners });
+        let config_map = json!({ "metadata": metadata, "data": { "k": "v" }, "binaryData": { "k": "" } });
+        let config_map: ConfigMap = pruned(config_map, family);
+        assert_eq!(config_map.binary_data, None);
+        assert_eq!(config_map.metadata.annotations, Some([].into()));
+        assert_eq!(config_map.data.is_some(), kept);
     }
 
     #[test]
@@ -198,8 +278,7 @@ mod tests {
             "status": { "phase": "Running", "podIP": "10.0.0.1", "hostIP": "10.0.0.2",
                 "containerStatuses": [{ "name": "engine", "ready": true, "restartCount": 1, "image": "i", "imageID": "d" }] },
         });
-        let mut pod: Pod = serde_json::from_value(pod).unwrap();
-        pod.prune();
+        let pod: Pod = pruned(pod, Family::OfEngines);
         assert_eq!(pod.metadata.annotations, None);
         assert!(pod.spec.as_ref().unwrap().containers.is_empty());
         let status = pod.status.unwrap();

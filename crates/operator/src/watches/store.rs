@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use kube::Resource;
 use kube::runtime::watcher::Event;
 
+use super::family::Family;
 use super::guard::Guarded;
 use super::kinds::Watched;
 use crate::key::ObjectKey;
@@ -18,6 +18,7 @@ pub struct Store<K> {
 
 #[derive(Debug)]
 struct Content<K> {
+    family: Family,
     objects: HashMap<ObjectKey, Arc<Guarded<K>>>,
     /// The names of the objects that belong to each owner, in the namespace of the owner.
     belongings: HashMap<ObjectKey, BTreeSet<String>>,
@@ -32,9 +33,27 @@ pub struct Change<K> {
     pub after: Option<Arc<Guarded<K>>>,
 }
 
-impl<K> Default for Store<K> {
-    fn default() -> Self {
+impl<K: Watched> Change<K> {
+    /// What the object belonged to and belongs to now.
+    pub fn owners(&self, family: Family) -> impl Iterator<Item = ObjectKey> {
+        let owners = [&self.before, &self.after].map(|object| K::owner(object.as_ref()?, family));
+        owners.into_iter().flatten()
+    }
+
+    /// The name of the object.
+    #[must_use]
+    pub fn key(&self) -> Option<ObjectKey> {
+        let object = self.after.as_ref().or(self.before.as_ref())?;
+        Some(ObjectKey::of(&**object))
+    }
+}
+
+impl<K: Watched> Store<K> {
+    /// Nothing yet, of this family.
+    #[must_use]
+    pub fn of(family: Family) -> Self {
         let content = Content {
+            family,
             objects: HashMap::new(),
             belongings: HashMap::new(),
         };
@@ -42,9 +61,7 @@ impl<K> Default for Store<K> {
             content: RwLock::new(content),
         }
     }
-}
 
-impl<K: Watched> Store<K> {
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -79,6 +96,17 @@ impl<K: Watched> Store<K> {
             .collect()
     }
 
+    /// The names of the objects in a namespace that cannot be read, so that nobody knows what they refer to.
+    #[must_use]
+    pub fn unreadable_in(&self, namespace: &str) -> Vec<String> {
+        let content = self.read();
+        let objects = content.objects.iter();
+        let unreadable = objects.filter(|(key, object)| key.namespace == namespace && object.0.is_err());
+        let mut names: Vec<String> = unreadable.map(|(key, _)| key.name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Takes an object in, for tests that have no watch.
     #[cfg(test)]
     pub(crate) fn put(&self, object: Arc<Guarded<K>>) {
@@ -98,7 +126,7 @@ impl<K: Watched> Content<K> {
     fn put(&mut self, object: Arc<Guarded<K>>) -> Change<K> {
         let key = ObjectKey::of(&*object);
         let before = self.remove(&key);
-        if let Some(owner) = owner(&object) {
+        if let Some(owner) = K::owner(&object, self.family) {
             self.belongings.entry(owner).or_default().insert(key.name.clone());
         }
         self.objects.insert(key, Arc::clone(&object));
@@ -110,7 +138,7 @@ impl<K: Watched> Content<K> {
 
     fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Guarded<K>>> {
         let object = self.objects.remove(key)?;
-        if let Some(owner) = owner(&object)
+        if let Some(owner) = K::owner(&object, self.family)
             && let Some(names) = self.belongings.get_mut(&owner)
         {
             names.remove(&key.name);
@@ -120,10 +148,6 @@ impl<K: Watched> Content<K> {
         }
         Some(object)
     }
-}
-
-fn owner<K: Watched>(object: &Guarded<K>) -> Option<ObjectKey> {
-    K::belongs_to(object.meta())
 }
 
 /// Feeds a store from one watch stream: a namespace, or the whole cluster.
@@ -187,7 +211,9 @@ impl<K: Watched> Feed<K> {
 
 #[cfg(test)]
 mod tests {
+    use firebolt_api::FireboltEngine;
     use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{Resource, ResourceExt};
     use serde_json::json;
 
     use super::*;
@@ -205,7 +231,7 @@ mod tests {
 
     #[test]
     fn objects_are_found_by_name_and_by_what_they_belong_to() {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(Store::of(Family::OfEngines));
         let mut feed = Feed::new(Arc::clone(&store), None);
         for (namespace, name, engine) in [
             ("n", "a-2", "a"),
@@ -222,7 +248,7 @@ mod tests {
 
     #[test]
     fn an_object_that_cannot_be_read_is_not_absent() {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(Store::of(Family::OfEngines));
         let labels = json!({ firebolt_api::key::Label::Engine.key(): "a" });
         let metadata = json!({ "namespace": "n", "name": "odd", "labels": labels });
         let odd: Guarded<ConfigMap> = serde_json::from_value(json!({ "metadata": metadata, "data": "none" })).unwrap();
@@ -232,22 +258,45 @@ mod tests {
     }
 
     #[test]
+    fn engines_are_found_by_the_instance_that_they_refer_to() {
+        let store: Store<FireboltEngine> = Store::of(Family::Root);
+        let engine = |name: &str, spec: serde_json::Value| {
+            let metadata = json!({ "namespace": "n", "name": name });
+            let kind = json!({ "apiVersion": FireboltEngine::api_version(&()), "kind": "FireboltEngine" });
+            let mut engine = json!({ "metadata": metadata, "spec": spec });
+            engine
+                .as_object_mut()
+                .unwrap()
+                .extend(kind.as_object().unwrap().clone());
+            store.put(Arc::new(serde_json::from_value(engine).unwrap()));
+        };
+        engine("a", json!({ "instanceRef": "i", "replicas": 1 }));
+        engine("b", json!({ "instanceRef": "j", "replicas": 1 }));
+        engine("odd", json!({ "instanceRef": "i", "replicas": "many" }));
+        let found = store.belonging_to(&ObjectKey::new("n", "i"));
+        let names: Vec<_> = found.iter().map(|engine| engine.name_any()).collect();
+        assert_eq!(names, ["a"]);
+        assert_eq!(store.unreadable_in("n"), ["odd"]);
+        assert_eq!(store.unreadable_in("m"), [""; 0]);
+    }
+
+    #[test]
     fn an_object_that_is_relabelled_belongs_to_its_new_owner_only() {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(Store::of(Family::OfEngines));
         let mut feed = Feed::new(Arc::clone(&store), None);
         feed.take(Event::Apply(config("n", "x", "a")));
         let changes = feed.take(Event::Apply(config("n", "x", "b")));
         assert_eq!(names(&store, "a"), [""; 0]);
         assert_eq!(names(&store, "b"), ["x"]);
         assert_eq!(
-            owner(changes[0].before.as_ref().unwrap()),
+            ConfigMap::owner(changes[0].before.as_ref().unwrap(), Family::OfEngines),
             Some(ObjectKey::new("n", "a"))
         );
     }
 
     #[test]
     fn what_a_new_list_does_not_show_is_gone_at_its_end_and_no_sooner() {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(Store::of(Family::OfEngines));
         let mut feed = Feed::new(Arc::clone(&store), Some("n"));
         Feed::new(Arc::clone(&store), Some("m")).take(Event::Apply(config("m", "other", "a")));
         feed.take(Event::Apply(config("n", "gone", "a")));
@@ -264,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_deleted_object_leaves_nothing_behind() {
-        let store = Arc::new(Store::default());
+        let store = Arc::new(Store::of(Family::OfEngines));
         let mut feed = Feed::new(Arc::clone(&store), None);
         feed.take(Event::Apply(config("n", "x", "a")));
         assert_eq!(feed.take(Event::Delete(config("n", "x", "a"))).len(), 1);

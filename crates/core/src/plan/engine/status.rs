@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firebolt_api::condition::{Condition, EngineCondition, EngineReason};
+use firebolt_api::condition::{EngineCondition, EngineReason};
 use firebolt_api::key::Label;
 use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngineStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,6 +13,7 @@ use super::output::Plan;
 use super::phase::{Progress, Step, matches_desired};
 use super::ready::{self, Facts, Verdict};
 use crate::plan::Event;
+use crate::plan::condition::{self, Said};
 
 /// The first status of a new engine.
 pub(super) fn first(input: &Input, progress: Progress) -> Plan {
@@ -205,27 +206,18 @@ fn set_condition(
     reason: &str,
     message: String,
 ) -> bool {
-    let type_: &str = kind.into();
-    let said = if holds { "True" } else { "False" };
-    let before = status.conditions.iter().position(|condition| condition.type_ == type_);
-    let mut next = Condition {
-        type_: type_.to_owned(),
-        status: said.to_owned(),
-        reason: reason.to_owned(),
+    let said = Said {
+        type_: kind.into(),
+        holds,
+        reason,
         message,
-        observed_generation: input.engine.metadata.generation,
-        last_transition_time: Time(input.now),
     };
-    let Some(before) = before.map(|index| &mut status.conditions[index]) else {
-        status.conditions.push(next);
-        return true;
-    };
-    if before.status == next.status {
-        next.last_transition_time = before.last_transition_time.clone();
-    }
-    let news = before.reason != next.reason || before.message != next.message;
-    *before = next;
-    news
+    condition::set(
+        &mut status.conditions,
+        said,
+        input.engine.metadata.generation,
+        input.now,
+    )
 }
 
 fn event_reason(phase: EnginePhase) -> &'static str {

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::UI_VOLUME;
-use crate::resolve::{hardened, pull_policy};
+use crate::resolve::{ENGINE_USER, hardened, pull_policy};
 
 /// The name of the container. Reserved: a user's container of this name is refused.
 pub const UI_CONTAINER: &str = "engine-web";
@@ -59,7 +59,7 @@ pub(super) fn container(image: &str) -> Container {
             limits: Some(BTreeMap::from([quantity("memory", "128Mi")])),
             claims: None,
         }),
-        security_context: Some(hardened()),
+        security_context: Some(hardened(ENGINE_USER)),
         volume_mounts: Some(WRITABLE.iter().map(mount).collect()),
         ..Container::default()
     }

@@ -1,0 +1,114 @@
+//! Rules for the containers of users beside an instance component: names that differ, and no mount of a secret.
+
+use super::component::Template;
+use super::violation::{Kind, Violation};
+
+/// Refuses a name that an earlier container has. Names of the operator are refused elsewhere.
+pub(super) fn names(template: &Template) -> Vec<Violation> {
+    let mut seen = Vec::new();
+    let mut refused = Vec::new();
+    for (path, container) in template.sidecars() {
+        let name = container.name.as_str();
+        if template.component.containers.contains(&name) {
+            continue;
+        }
+        if seen.contains(&name) {
+            refused.push(Violation::new(
+                format!("{path}.name"),
+                Kind::Duplicate,
+                format!("Another container of the pod is named {name}. Choose another name."),
+            ));
+        }
+        seen.push(name);
+    }
+    refused
+}
+
+/// Refuses mounts of volumes of the operator that hold secrets. Its other volumes are open to all containers.
+pub(super) fn mounts(template: &Template) -> Vec<Violation> {
+    let mounts = template.sidecars().flat_map(|(path, container)| {
+        let mounts = container.volume_mounts.iter().flatten().enumerate();
+        mounts.map(move |(index, mount)| (format!("{path}.volumeMounts[{index}].name"), mount))
+    });
+    let secret = mounts.filter(|(_, mount)| template.component.secret_volumes.contains(&mount.name.as_str()));
+    let refused = secret.map(|(path, mount)| {
+        Violation::new(
+            path,
+            Kind::Forbidden,
+            format!(
+                "The volume {} holds a secret, which is for containers of the operator alone. Remove this entry.",
+                mount.name
+            ),
+        )
+    });
+    refused.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admit::fixture::Of;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    fn named(names: &[&str]) -> Vec<Value> {
+        names.iter().map(|name| json!({ "name": name })).collect()
+    }
+
+    #[rstest]
+    #[case::beside(&["a", "b", "a"], &[], &["spec.containers[2].name"])]
+    #[case::before(&[], &["a", "a"], &["spec.initContainers[1].name"])]
+    #[case::across(&["a"], &["b", "a"], &["spec.initContainers[a].name"])]
+    #[case::thrice(&["a", "a"], &["a"], &["spec.containers[1].name", "spec.initContainers[a].name"])]
+    #[case::distinct(&["a", "b"], &["c", "d"], &[])]
+    fn containers_of_users_have_different_names(
+        #[case] containers: &[&str],
+        #[case] init_containers: &[&str],
+        #[case] paths: &[&str],
+        #[values(Of::Metadata, Of::Gateway)] of: Of,
+    ) {
+        let template = json!({ "spec": { "containers": named(containers), "initContainers": named(init_containers) } });
+        let expected: Vec<_> = paths.iter().map(|path| (*path, Kind::Duplicate, "named a")).collect();
+        of.refuses(&template, &expected);
+    }
+
+    #[test]
+    fn a_name_of_the_operator_is_refused_once() {
+        let template =
+            json!({ "spec": { "containers": named(&["wake-agent"]), "initContainers": named(&["wake-agent"]) } });
+        let paths = [
+            "spec.containers[wake-agent].name",
+            "spec.initContainers[wake-agent].name",
+        ];
+        Of::Gateway.refuses(&template, &paths.map(|path| (path, Kind::Forbidden, "wake-agent")));
+    }
+
+    #[rstest]
+    #[case(Of::Metadata, "postgres-creds", true)]
+    #[case(Of::Metadata, "config", false)]
+    #[case(Of::Metadata, "tmp", false)]
+    #[case(Of::Gateway, "wake-agent-token", true)]
+    #[case(Of::Gateway, "config-volume", false)]
+    #[case(Of::Gateway, "tmp", false)]
+    #[case(Of::Gateway, "postgres-creds", false)]
+    fn volumes_with_secrets_are_closed_to_containers_of_users(
+        #[case] of: Of,
+        #[case] volume: &str,
+        #[case] refused: bool,
+    ) {
+        let mounts = json!([{ "name": "v", "mountPath": "/v" }, { "name": volume, "mountPath": "/x" }]);
+        let template = json!({ "spec": {
+            "containers": [{ "name": "proxy", "volumeMounts": mounts }],
+            "initContainers": [{ "name": "warm", "volumeMounts": mounts }],
+        } });
+        if refused {
+            let paths = [
+                "spec.containers[proxy].volumeMounts[1].name",
+                "spec.initContainers[warm].volumeMounts[1].name",
+            ];
+            of.refuses(&template, &paths.map(|path| (path, Kind::Forbidden, "holds a secret")));
+        } else {
+            of.accepts(&template);
+        }
+    }
+}

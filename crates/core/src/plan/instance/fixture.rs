@@ -1,0 +1,194 @@
+//! Instances in every state, for tests: `instance().ready().lost(Object::MetadataService)`.
+
+use std::collections::BTreeMap;
+
+use firebolt_api::condition::InstanceCondition;
+use firebolt_api::key::Finalizer;
+use firebolt_api::{FireboltInstance, FireboltInstanceStatus, InstancePhase};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::json;
+use strum::IntoEnumIterator;
+
+use super::{Component, Credentials, Database, Input, Leftover, Object, Observed, Plan, Wanted, Workload, plan};
+use crate::plan::{Child, Meta};
+
+/// One situation.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub instance: FireboltInstance,
+    pub wanted: Wanted,
+    pub observed: Observed,
+}
+
+/// A new instance with our finalizer and an identity; nothing was made for it yet.
+pub(super) fn instance() -> Case {
+    let spec = json!({ "id": "01J00000000000000000000000", "metadata": {}, "gateway": {} });
+    let metadata = json!({
+        "name": "main", "namespace": "data", "uid": "instance", "generation": 1, "finalizers": [Finalizer::Instance.key()],
+    });
+    let instance = json!({ "apiVersion": "v", "kind": "FireboltInstance", "metadata": metadata, "spec": spec });
+    Case {
+        instance: serde_json::from_value(instance).expect("an instance"),
+        wanted: Wanted {
+            metadata_endpoint: "metadata:7000".to_owned(),
+            gateway_endpoint: "gateway".to_owned(),
+            database: Database::Internal,
+            credentials: "main-metadata-postgres-creds".to_owned(),
+            claim: "data-main-metadata-pg-0".to_owned(),
+            own_account: true,
+            rejected: BTreeMap::new(),
+        },
+        observed: Observed {
+            credentials: Credentials::Missing,
+            ..Observed::default()
+        },
+    }
+}
+
+/// What every object of ours has.
+pub(super) fn ours(uid: &str) -> Meta {
+    Meta {
+        uid: uid.to_owned(),
+        owned: true,
+        terminating: false,
+        foreign_finalizers: Vec::new(),
+    }
+}
+
+/// Pods of which this many are ready, all of them up to date.
+pub(super) fn pods(wanted: i32, ready: i32) -> Workload {
+    Workload {
+        wanted,
+        observed: true,
+        updated: wanted,
+        total: wanted,
+        ready,
+        ..Workload::default()
+    }
+}
+
+impl Case {
+    /// Everything was made and is up.
+    pub fn ready(self) -> Self {
+        let case = Object::iter().fold(self, Case::has);
+        Component::iter().fold(case, |case, component| case.pods(component, pods(1, 1)))
+    }
+
+    /// This object is there, as we want it.
+    pub fn has(mut self, object: Object) -> Self {
+        let child = Child {
+            meta: ours(&format!("{object:?}")),
+            intact: true,
+        };
+        self.observed.objects.insert(object, child);
+        match object {
+            Object::PostgresCredentials => self.observed.credentials = Credentials::Usable,
+            Object::MetadataConfig | Object::MetadataDeployment => {
+                self.observed.database.get_or_insert(self.wanted.database);
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// This object is gone.
+    pub fn lost(mut self, object: Object) -> Self {
+        self.observed.objects.remove(&object);
+        if object == Object::PostgresCredentials {
+            self.observed.credentials = Credentials::Missing;
+        }
+        self
+    }
+
+    /// The object, for a test to change.
+    pub fn with(mut self, object: Object, change: impl FnOnce(&mut Child)) -> Self {
+        change(self.observed.objects.get_mut(&object).expect("the object is there"));
+        self
+    }
+
+    /// The pods of a component.
+    pub fn pods(mut self, component: Component, workload: Workload) -> Self {
+        self.observed.workloads.insert(component, workload);
+        self
+    }
+
+    /// Any other change.
+    pub fn but(mut self, change: impl FnOnce(&mut Case)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// An external database is wanted.
+    pub fn external(self) -> Self {
+        self.but(|case| case.wanted.database = Database::External)
+    }
+
+    /// These engines refer to it.
+    pub fn engines(self, names: &[&str]) -> Self {
+        self.but(|case| case.observed.engines = names.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    /// The phase that its status says.
+    pub fn at(self, phase: InstancePhase) -> Self {
+        self.but(|case| case.instance.status.get_or_insert_default().phase = Some(phase))
+    }
+
+    /// Its status says what the plan says.
+    pub fn reported(self) -> Self {
+        let status = self.plan().status;
+        self.but(|case| case.instance.status = status.or_else(|| case.instance.status.take()))
+    }
+
+    /// It is being deleted, and all that there is was found.
+    pub fn deleting(self) -> Self {
+        self.but(|case| {
+            case.instance.metadata.deletion_timestamp = Some(Time(now()));
+            let objects = case.observed.objects.iter();
+            case.observed.leftovers = objects
+                .map(|(object, child)| Leftover {
+                    component: object.component(),
+                    last: *object == Object::PostgresCredentials,
+                    kind: object.kind(),
+                    name: object.name("main"),
+                    meta: child.meta.clone(),
+                })
+                .collect();
+        })
+    }
+
+    pub fn plan(&self) -> Plan {
+        plan(&self.input())
+    }
+
+    pub fn needs_live_reads(&self) -> bool {
+        self.plan().needs_live_reads(&self.input())
+    }
+
+    /// The status after the plan.
+    pub fn status(&self) -> FireboltInstanceStatus {
+        let planned = self.plan().status.or_else(|| self.instance.status.clone());
+        planned.expect("a status")
+    }
+
+    /// A condition after the plan.
+    pub fn condition(&self, kind: InstanceCondition) -> Condition {
+        let type_: &str = kind.into();
+        let mut conditions = self.status().conditions.into_iter();
+        conditions.find(|known| known.type_ == type_).expect("the condition")
+    }
+
+    fn input(&self) -> Input<'_> {
+        Input {
+            instance: &self.instance,
+            wanted: &self.wanted,
+            observed: &self.observed,
+            fresh_id: "01JFRESH",
+            now: now(),
+        }
+    }
+}
+
+fn now() -> Timestamp {
+    "2026-11-16T12:00:00Z".parse().expect("a time")
+}

@@ -1,0 +1,80 @@
+//! The metadata service.
+
+use firebolt_api::condition::InstanceReason;
+
+use super::input::{Credentials, Input};
+use super::output::{Component, Object};
+use super::step::{Step, Verdict, ensure};
+
+const OBJECTS: [Object; 3] = [
+    Object::MetadataConfig,
+    Object::MetadataDeployment,
+    Object::MetadataService,
+];
+
+/// Sets the metadata service up, once it is known how it gets to its database.
+pub(super) fn step(input: &Input, postgres: &Step) -> Step {
+    if let Some(message) = input.wanted.rejected.get(&Component::Metadata) {
+        return Step::held_up(Verdict::not_ready(InstanceReason::TemplateRejected, message.clone()));
+    }
+    match postgres.verdict.reason {
+        // It goes on with the database that it has.
+        InstanceReason::PostgresSwitchRefused => {
+            return Step {
+                writes: Vec::new(),
+                verdict: verdict(input, postgres),
+                look_again: None,
+            };
+        }
+        InstanceReason::Ready | InstanceReason::Provisioning => {}
+        InstanceReason::AllComponentsReady
+        | InstanceReason::Initializing
+        | InstanceReason::TemplateRejected
+        | InstanceReason::PostgresEnsureFailed
+        | InstanceReason::PostgresSecretPreflightFailed
+        | InstanceReason::PostgresCredentialsLost
+        | InstanceReason::EnsureFailed
+        | InstanceReason::ProbeFailed
+        | InstanceReason::ForeignObject
+        | InstanceReason::ExternalFinalizer
+        | InstanceReason::Deleting
+        | InstanceReason::DeletionBlocked => return Step::held_up(postgres.verdict.clone()),
+    }
+    // The pods are to start anew when the credentials change, so these must be known first.
+    if input.observed.credentials != Credentials::Usable {
+        return Step::held_up(Verdict::not_ready(
+            InstanceReason::Provisioning,
+            postgres.verdict.message.clone(),
+        ));
+    }
+    if let Some(refusal) = input.observed.refused.get(&Component::Metadata) {
+        let message = format!("The metadata service cannot be set up: {refusal}");
+        return Step::held_up(Verdict::not_ready(InstanceReason::EnsureFailed, message));
+    }
+    match ensure(input, &OBJECTS) {
+        Ok(writes) => Step {
+            writes,
+            verdict: verdict(input, postgres),
+            look_again: None,
+        },
+        Err(foreign) => Step::held_up(foreign),
+    }
+}
+
+fn verdict(input: &Input, postgres: &Step) -> Verdict {
+    let Some(workload) = input.observed.workloads.get(&Component::Metadata) else {
+        return Verdict::not_ready(
+            InstanceReason::Provisioning,
+            "The metadata service is being created.".to_owned(),
+        );
+    };
+    if workload.serves(Component::Metadata) {
+        return Verdict::ready("The metadata service answers.".to_owned());
+    }
+    let mut message = format!("The metadata service is not ready: {}", workload.describe());
+    // The likeliest cause, and nothing else tells of it.
+    if !postgres.verdict.ready {
+        message = format!("{message} {}", postgres.verdict.message);
+    }
+    Verdict::not_ready(InstanceReason::Provisioning, message)
+}

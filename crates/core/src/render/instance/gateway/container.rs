@@ -1,0 +1,62 @@
+//! The container that is Envoy: what users decide about it, and its identity, which belongs to the operator.
+
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Lifecycle, LifecycleHandler, Probe, SleepAction};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::envoy::{CLIENT_PORT, HEALTH_PATH};
+use super::{CLIENT_PORT_NAME, CONFIG_FILE, CONFIG_VOLUME, METRICS_PORT_NAME, TEMPORARY_VOLUME};
+use crate::render::instance::container_port;
+use crate::render::instance::pod::{mount, read_only};
+use crate::resolve::hardened;
+
+/// The user and group that the image runs as.
+const USER: i64 = 101;
+const CONFIG_FOLDER: &str = "/etc/envoy";
+
+/// How long a pod that is to stop goes on serving, in seconds: until then, nobody is sent to it any more.
+const WITHDRAWAL: i64 = 10;
+
+/// Puts the operator's part around the user's.
+pub(super) fn container(user: Container, metrics_port: u16) -> Container {
+    Container {
+        // The entry point of the image takes these, be it the binary or a script; not all images have a shell.
+        args: Some(vec!["-c".to_owned(), format!("{CONFIG_FOLDER}/{CONFIG_FILE}")]),
+        ports: Some(vec![
+            container_port(CLIENT_PORT_NAME, CLIENT_PORT),
+            container_port(METRICS_PORT_NAME, metrics_port),
+        ]),
+        volume_mounts: Some(vec![
+            read_only(CONFIG_VOLUME, CONFIG_FOLDER),
+            mount(TEMPORARY_VOLUME, "/tmp"),
+        ]),
+        security_context: Some(hardened(USER)),
+        lifecycle: Some(Lifecycle {
+            pre_stop: Some(LifecycleHandler {
+                sleep: Some(SleepAction { seconds: WITHDRAWAL }),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        }),
+        // A minute for a start; the other probes wait for it.
+        startup_probe: Some(probe(0, 1, 2, 60)),
+        readiness_probe: Some(probe(1, 2, 2, 2)),
+        liveness_probe: Some(probe(1, 15, 3, 3)),
+        ..user
+    }
+}
+
+/// Asks on the port for metrics, which is answered whatever clients do to theirs.
+fn probe(initial_delay: i32, period: i32, timeout: i32, failures: i32) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(HEALTH_PATH.to_owned()),
+            port: IntOrString::String(METRICS_PORT_NAME.to_owned()),
+            ..HTTPGetAction::default()
+        }),
+        initial_delay_seconds: Some(initial_delay),
+        period_seconds: Some(period),
+        timeout_seconds: Some(timeout),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    }
+}

@@ -1,0 +1,66 @@
+//! The Deployment of the gateway.
+
+use firebolt_api::key::{Annotation, Component};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
+use k8s_openapi::api::core::v1::{ConfigMapVolumeSource, KeyToPath, PodTemplateSpec, Volume};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::container::container;
+use super::{CONFIG_FILE, CONFIG_VOLUME, TEMPORARY_VOLUME, bootstrap};
+use crate::canonical;
+use crate::render::instance::pod::{Own, scratch, template};
+use crate::render::instance::{metadata, selector};
+use crate::resolve::instance::EffectiveInstance;
+
+const GRACE_PERIOD: i64 = 15;
+
+/// Renders the Deployment.
+#[must_use]
+pub fn gateway_deployment(instance: &EffectiveInstance) -> Deployment {
+    Deployment {
+        metadata: metadata(instance, instance.names().gateway(), Component::Gateway),
+        spec: Some(DeploymentSpec {
+            replicas: Some(instance.gateway.replicas),
+            selector: selector(instance, Component::Gateway),
+            // A pod goes only when another has taken its place: clients never find fewer than they had.
+            strategy: Some(DeploymentStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                rolling_update: Some(RollingUpdateDeployment {
+                    max_unavailable: Some(IntOrString::Int(0)),
+                    max_surge: Some(IntOrString::String("25%".to_owned())),
+                }),
+            }),
+            template: pod_template(instance),
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    }
+}
+
+fn pod_template(instance: &EffectiveInstance) -> PodTemplateSpec {
+    let own = Own {
+        component: Component::Gateway,
+        // Of the structure and not of the text: how it is written out is nothing to restart a gateway for.
+        annotations: vec![(Annotation::ConfigHash, canonical::hash(&bootstrap(instance)))],
+        container: |user| container(user, instance.gateway.metrics_port),
+        volumes: vec![config(instance), scratch(TEMPORARY_VOLUME)],
+        grace_period: GRACE_PERIOD,
+    };
+    template(instance, &instance.gateway.template, own)
+}
+
+fn config(instance: &EffectiveInstance) -> Volume {
+    Volume {
+        name: CONFIG_VOLUME.to_owned(),
+        config_map: Some(ConfigMapVolumeSource {
+            name: instance.names().gateway_config(),
+            items: Some(vec![KeyToPath {
+                key: CONFIG_FILE.to_owned(),
+                path: CONFIG_FILE.to_owned(),
+                mode: None,
+            }]),
+            ..ConfigMapVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}

@@ -1,0 +1,53 @@
+//! The gateway: Envoy, and the rights with which its pods wake engines.
+
+pub mod envoy;
+
+mod config_map;
+mod container;
+mod deployment;
+mod disruption_budget;
+mod role;
+mod role_binding;
+mod service;
+mod service_account;
+
+use serde_json::Value;
+
+use crate::canonical;
+use crate::resolve::instance::EffectiveInstance;
+
+pub use config_map::gateway_config_map;
+pub use deployment::gateway_deployment;
+pub use disruption_budget::gateway_disruption_budget;
+pub use role::gateway_role;
+pub use role_binding::gateway_role_binding;
+pub use service::gateway_service;
+pub use service_account::gateway_service_account;
+
+/// Names of containers that the operator puts into the pods beside Envoy. A template with such a container is refused.
+pub(crate) const GATEWAY_CONTAINERS: [&str; 1] = ["wake-agent"];
+/// Names of volumes that the operator puts into the pods. A template with such a volume is refused.
+pub(crate) const GATEWAY_VOLUMES: [&str; 3] = [CONFIG_VOLUME, TEMPORARY_VOLUME, TOKEN_VOLUME];
+/// The volume with the token of the gateway, which is closed to the containers of users.
+pub(crate) const TOKEN_VOLUME: &str = "wake-agent-token";
+const CONFIG_VOLUME: &str = "config-volume";
+const TEMPORARY_VOLUME: &str = "tmp";
+
+/// Ports of the pods that have a purpose: for clients, for the administration of Envoy, and two for the agent that wakes
+/// engines. The port for metrics is another.
+pub(crate) const GATEWAY_PORTS: [u16; 4] = [envoy::CLIENT_PORT, envoy::ADMIN_PORT, 9902, 9903];
+const CLIENT_PORT_NAME: &str = "http";
+const METRICS_PORT_NAME: &str = "metrics";
+
+/// The one key of the ConfigMap, which is also the name of the file.
+const CONFIG_FILE: &str = "envoy.yaml";
+
+/// The configuration of Envoy for this instance.
+fn bootstrap(instance: &EffectiveInstance) -> Value {
+    canonical::to_json(&envoy::bootstrap(&envoy::Envoy {
+        namespace: &instance.namespace,
+        cluster_domain: &instance.cluster_domain,
+        metrics_port: instance.gateway.metrics_port,
+        ipv6: instance.gateway.ipv6,
+    }))
+}

@@ -1,0 +1,83 @@
+//! The pods of the metadata service and of the gateway: the operator's part around the user's.
+
+use std::collections::BTreeMap;
+
+use firebolt_api::key::{Annotation, Component};
+use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, PodTemplateSpec, Volume, VolumeMount};
+
+use crate::resolve::instance::{EffectiveInstance, component_labels};
+
+/// What the operator puts into the pods of a component.
+pub(super) struct Own<Build> {
+    pub component: Component,
+    pub annotations: Vec<(Annotation, String)>,
+    /// Builds the component's own container around the user's part of it.
+    pub container: Build,
+    pub volumes: Vec<Volume>,
+    /// The time that a pod has between SIGTERM and SIGKILL, in seconds.
+    pub grace_period: i64,
+}
+
+/// The pod template: the user's, with the operator's part around it.
+pub(super) fn template<Build: FnOnce(Container) -> Container>(
+    instance: &EffectiveInstance,
+    user: &PodTemplateSpec,
+    own: Own<Build>,
+) -> PodTemplateSpec {
+    let PodTemplateSpec { metadata, spec } = user.clone();
+    let (mut metadata, mut spec) = (metadata.unwrap_or_default(), spec.unwrap_or_default());
+    // Last, so that nothing a user writes can move a pod into another component or hide a change.
+    let labels = metadata.labels.get_or_insert_default();
+    labels.extend(component_labels(&instance.name, own.component));
+    let annotations = metadata.annotations.get_or_insert_default();
+    annotations.extend(texts(own.annotations));
+
+    let mut containers = spec.containers.into_iter();
+    let first = containers.next().map(own.container);
+    spec.containers = first.into_iter().chain(containers).collect();
+    let users = spec.volumes.unwrap_or_default().into_iter();
+    let users = users.filter(|volume| own.volumes.iter().all(|own| own.name != volume.name));
+    let users: Vec<Volume> = users.collect();
+    spec.volumes = Some(own.volumes.into_iter().chain(users).collect());
+    spec.termination_grace_period_seconds = Some(own.grace_period);
+    // Variables for every Service of the namespace could collide with settings of the component.
+    spec.enable_service_links = Some(false);
+    PodTemplateSpec {
+        metadata: Some(metadata),
+        spec: Some(spec),
+    }
+}
+
+/// Annotations as they stand in object metadata.
+pub(super) fn texts(annotations: Vec<(Annotation, String)>) -> BTreeMap<String, String> {
+    let entries = annotations.into_iter();
+    entries
+        .map(|(annotation, value)| (annotation.key().to_owned(), value))
+        .collect()
+}
+
+/// A volume that lives and dies with the pod.
+pub(super) fn scratch(name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }
+}
+
+/// Where a container sees a volume.
+pub(super) fn mount(name: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        ..VolumeMount::default()
+    }
+}
+
+/// Where a container sees a volume that it only reads.
+pub(super) fn read_only(name: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        read_only: Some(true),
+        ..mount(name, path)
+    }
+}

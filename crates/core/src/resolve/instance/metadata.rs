@@ -1,0 +1,60 @@
+//! The metadata service: what the user says about its pods, and the operator's word where the user is silent.
+
+use firebolt_api::{ConfigFormat, MetadataSpec};
+use k8s_openapi::api::core::v1::{PodSecurityContext, PodSpec, PodTemplateSpec};
+
+use super::template;
+use crate::resolve::Defaults;
+use crate::resolve::defaults::{fill_image, runtime_default};
+
+/// The container that is the metadata service itself. Any other container of a template is a sidecar.
+pub const METADATA_CONTAINER: &str = "metadata";
+
+/// The user and group that the metadata image runs as.
+pub(crate) const METADATA_USER: i64 = 1111;
+
+/// The ServiceAccount that every namespace has.
+///
+/// It is named where no other is, although Kubernetes would choose it anyway: a Deployment keeps a copy of the name in
+/// a field of former times, from which a name that is no longer applied would come back.
+const DEFAULT_SERVICE_ACCOUNT: &str = "default";
+
+/// The metadata service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata {
+    /// The format of its configuration file.
+    pub config_format: ConfigFormat,
+    /// The pod template as users see it: their part and the defaults, without what belongs to the operator. The first
+    /// container is the service itself.
+    pub template: PodTemplateSpec,
+}
+
+/// Lays the user's settings over the operator's defaults.
+pub(super) fn resolve(spec: &MetadataSpec, defaults: &Defaults) -> Metadata {
+    let mut template = template::forward(spec.template.as_ref(), METADATA_CONTAINER);
+    fill(template.spec.get_or_insert_default(), defaults);
+    Metadata {
+        config_format: spec.config_format,
+        template,
+    }
+}
+
+fn fill(pod: &mut PodSpec, defaults: &Defaults) {
+    defaults.fill_pull_secrets(pod);
+    harden(pod.security_context.get_or_insert_default());
+    pod.service_account_name
+        .get_or_insert_with(|| DEFAULT_SERVICE_ACCOUNT.to_owned());
+    // The service never talks to the API server.
+    pod.automount_service_account_token = Some(false);
+    if let Some(own) = pod.containers.first_mut() {
+        fill_image(own, &defaults.metadata_image);
+    }
+}
+
+/// The floor under the user's security context. The first three belong to the image; admission refuses other values.
+fn harden(context: &mut PodSecurityContext) {
+    context.run_as_non_root = Some(true);
+    context.run_as_user = Some(METADATA_USER);
+    context.run_as_group = Some(METADATA_USER);
+    context.seccomp_profile.get_or_insert_with(runtime_default);
+}

@@ -1,0 +1,147 @@
+//! Auto-stop: engines that stop when nobody uses them, and come back when somebody does.
+
+use std::process::Command;
+
+use firebolt_api::EnginePhase::{Stable, Stopped};
+use firebolt_api::key::Annotation;
+use firebolt_api::{AutoStop, AutoStopReason, FireboltEngine};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::fixture::{always_open, engine, quick_to_stop, slow_to_stop};
+use crate::metrics_server::Answer;
+use crate::scene::Scene;
+
+fn wake(at: Timestamp) -> Value {
+    json!({ "metadata": { "annotations": { Annotation::WakeRequested.key(): at.to_string() } } })
+}
+
+fn decided(reason: AutoStopReason) -> impl Fn(&FireboltEngine) -> bool {
+    move |engine| engine.status.as_ref().and_then(|status| status.auto_stop_reason) == Some(reason)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_engine_that_is_asked_for_comes_back() {
+    let scene = Scene::begin().await;
+    scene.deploy(&engine("a").replicas(0).auto_stop(slow_to_stop(2))).await;
+    scene.wait_for_phase("a", Stopped).await;
+    scene.edit_engine("a", wake(Timestamp::now())).await;
+    scene
+        .wait_for("a", "is scaled up", |engine| engine.spec.replicas == 2)
+        .await;
+    scene
+        .wait_for("a", "says why", decided(AutoStopReason::WakeRequested))
+        .await;
+    let status = scene.wait_for_phase("a", Stable).await;
+    assert_eq!((status.active_generation, status.replicas), (1, Some(2)));
+    assert!(status.last_scaled_at.is_some());
+    assert_eq!(scene.wait_for_event("a", "ScaledUp").await.severity, "Normal");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documented_command_wakes_an_engine() {
+    let scene = Scene::begin().await;
+    scene
+        .deploy(&engine("analytics").replicas(0).auto_stop(slow_to_stop(1)))
+        .await;
+    scene.wait_for_phase("analytics", Stopped).await;
+    let manual = include_str!("../../../../../docs/operations/engines.md");
+    let documented = manual
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("kubectl annotate "));
+    let kubectl = scene
+        .cluster
+        .kubectl_command(&scene.cluster.kubeconfig_admin())
+        .unwrap();
+    // The shell of whoever follows the manual fills in the time.
+    let script = format!(
+        "\"$0\" \"$@\" annotate {}",
+        documented.expect("the command is documented")
+    );
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-ec", &script])
+        .arg(kubectl.get_program())
+        .args(kubectl.get_args());
+    shell.args(["--namespace", &scene.namespace]);
+    for (name, value) in kubectl.get_envs() {
+        shell.env(name, value.unwrap_or_default());
+    }
+    let done = shell.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    scene.wait_for_phase("analytics", Stable).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_from_the_future_is_ignored_and_said_to_be() {
+    let scene = Scene::begin().await;
+    scene.deploy(&engine("a").replicas(0).auto_stop(slow_to_stop(1))).await;
+    scene
+        .edit_engine("a", wake(Timestamp::now() + SignedDuration::from_mins(10)))
+        .await;
+    assert_eq!(scene.wait_for_event("a", "WakeIgnored").await.severity, "Warning");
+    assert_eq!(scene.the::<FireboltEngine>("a").await.spec.replicas, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_stops_when_its_last_query_has_ended_and_not_before() {
+    let scene = Scene::begin().await;
+    let busy = Answer::Queries {
+        running: 1,
+        suspended: 0,
+    };
+    scene.node.metrics(&scene.namespace, "a", busy);
+    scene.deploy(&engine("a").auto_stop(quick_to_stop(1))).await;
+    scene
+        .wait_for("a", "is seen in use", decided(AutoStopReason::ActivityObserved))
+        .await;
+    scene.wait_for_scrapes("a-g0", 3).await;
+    assert_eq!(scene.the::<FireboltEngine>("a").await.spec.replicas, 1);
+    scene.node.metrics(&scene.namespace, "a", Answer::IDLE);
+    scene
+        .wait_for("a", "is scaled down", |engine| engine.spec.replicas == 0)
+        .await;
+    assert_eq!(scene.wait_for_phase("a", Stopped).await.active_generation, 1);
+    assert_eq!(scene.wait_for_event("a", "ScaledDown").await.severity, "Normal");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_cannot_be_asked_does_not_stop() {
+    let scene = Scene::begin().await;
+    scene.node.metrics(&scene.namespace, "a", Answer::Status(500));
+    scene.deploy(&engine("a").auto_stop(quick_to_stop(1))).await;
+    scene
+        .wait_for("a", "cannot be asked", decided(AutoStopReason::ScrapeFailed))
+        .await;
+    scene.wait_for_scrapes("a-g0", 3).await;
+    assert_eq!(scene.the::<FireboltEngine>("a").await.spec.replicas, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_window_brings_an_engine_back_and_keeps_it() {
+    let scene = Scene::begin().await;
+    let policy = AutoStop {
+        schedule: vec![always_open()],
+        ..quick_to_stop(1)
+    };
+    scene.create(&engine("a").replicas(0).auto_stop(policy).0).await;
+    scene
+        .wait_for("a", "is scaled up", |engine| engine.spec.replicas == 1)
+        .await;
+    assert_eq!(scene.wait_for_phase("a", Stable).await.active_generation, 1);
+    scene
+        .wait_for("a", "is kept", decided(AutoStopReason::ScheduleActive))
+        .await;
+    let at = scene.status("a").await.last_activity_time;
+    // The idle time of one second passes more than once.
+    let later = |engine: &FireboltEngine| {
+        let now = engine
+            .status
+            .as_ref()
+            .and_then(|status| status.last_activity_time.clone());
+        now.zip(at.clone())
+            .is_some_and(|(now, at)| now.0.duration_since(at.0) >= SignedDuration::from_secs(3))
+    };
+    let kept = scene.wait_for("a", "is in use for three seconds", later).await;
+    assert_eq!(kept.spec.replicas, 1);
+}
