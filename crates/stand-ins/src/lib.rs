@@ -1,3 +1,24 @@
 //! Development only: an engine and a metadata service that keep the contract of the closed-source images.
 //!
-//! They are the only imitations in this repository. Everything else that tests touch is the real program.
+//! They are the only imitations in this repository. Everything else that tests touch is the real program; [`postgres`]
+//! starts one of those the way its image would.
+
+pub mod loopback;
+pub mod metadata;
+pub mod postgres;
+
+/// The text of an error with all its causes, each once.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let reason = cause.to_string();
+        if !text.contains(&reason) {
+            text.push_str(": ");
+            text.push_str(&reason);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,7 @@
+//! The metadata stand-in as a program, on a real PostgreSQL.
+
+mod database;
+mod health;
+mod proxy;
+mod refusals;
+mod service;

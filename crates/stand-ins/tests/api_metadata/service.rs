@@ -1,0 +1,271 @@
+//! The program under test, as a child process.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use stand_ins::loopback::free_address;
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+pub(crate) const ACCOUNT: &str = "01KA3V7J5T9PZ4X6Q8W2E0R1Y3";
+pub(crate) const USER: &str = "firebolt";
+pub(crate) const PASSWORD: &str = "0f1e2d3c4b5a69788796a5b4";
+pub(crate) const DATABASE: &str = "firebolt_metadata";
+
+/// What it logs before it tries once more to reach the database at the start.
+pub(crate) const RETRY: &str = "cannot open the database yet";
+
+/// How long anything may take. It takes a second; a machine can be very busy.
+const LIMIT: Duration = Duration::from_mins(2);
+/// How long to wait for one answer before asking again.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(20);
+
+/// How the program gets to know the password.
+pub(crate) enum Password {
+    Is(&'static str),
+    HasNoFile,
+    HasNoVariable,
+}
+
+/// What the program is started with. Tests change what they are about.
+pub(crate) struct Setup {
+    pub(crate) config_name: &'static str,
+    pub(crate) config: String,
+    pub(crate) password: Password,
+    pub(crate) arguments: Vec<&'static str>,
+    /// The name that the program is called by.
+    pub(crate) program: &'static str,
+    pub(crate) listen: SocketAddr,
+}
+
+impl Setup {
+    /// All as it should be, in XML, with the database at `postgres`.
+    pub(crate) fn xml(postgres: SocketAddr) -> Self {
+        let listen = free_address().expect("a free address");
+        Self {
+            config_name: "config.xml",
+            config: xml(listen, postgres),
+            password: Password::Is(PASSWORD),
+            arguments: Vec::new(),
+            program: "dedicated-pensieve",
+            listen,
+        }
+    }
+
+    /// The same in YAML.
+    pub(crate) fn yaml(postgres: SocketAddr) -> Self {
+        let setup = Self::xml(postgres);
+        Self {
+            config_name: "config.yaml",
+            config: yaml(setup.listen, postgres),
+            ..setup
+        }
+    }
+
+    /// The configuration with one of its texts replaced.
+    pub(crate) fn with(mut self, from: &str, to: &str) -> Self {
+        assert!(self.config.contains(from), "the configuration says {from}");
+        self.config = self.config.replacen(from, to, 1);
+        self
+    }
+
+    pub(crate) fn start(&self) -> Service {
+        let folder = tempfile::tempdir().expect("create a folder");
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).expect("write a file");
+            path
+        };
+        let config = file(self.config_name, &self.config);
+        let program = folder.path().join(self.program);
+        symlink(env!("CARGO_BIN_EXE_firebolt-stand-in"), &program).expect("create a link");
+        let log = folder.path().join("log");
+        // The program must not outlive the test, however that ends.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL"])
+            .arg(program)
+            .arg("--config")
+            .arg(config)
+            .args(&self.arguments)
+            .env("POSTGRES_USERNAME_FILE", file("username", USER))
+            .stderr(File::create(&log).expect("create a file"));
+        match self.password {
+            Password::Is(password) => command.env("POSTGRES_PASSWORD_FILE", file("password", password)),
+            Password::HasNoFile => command.env("POSTGRES_PASSWORD_FILE", folder.path().join("password")),
+            Password::HasNoVariable => command.env_remove("POSTGRES_PASSWORD_FILE"),
+        };
+        let child = command.spawn().expect("start the program");
+        Service {
+            child,
+            log,
+            client: client(self.listen),
+            _folder: folder,
+        }
+    }
+}
+
+/// The running program. Killed if a test gives up on it.
+pub(crate) struct Service {
+    child: Child,
+    log: PathBuf,
+    pub(crate) client: HealthClient<Channel>,
+    _folder: TempDir,
+}
+
+impl Service {
+    /// What it says about itself, if it answers.
+    pub(crate) async fn status(&mut self) -> Option<ServingStatus> {
+        let answer = timeout(ANSWER_LIMIT, self.client.check(whole_server())).await;
+        Some(answer.ok()?.ok()?.into_inner().status())
+    }
+
+    /// Waits until it says so about itself.
+    pub(crate) async fn becomes(&mut self, status: ServingStatus) {
+        let deadline = Instant::now() + LIMIT;
+        while self.status().await != Some(status) {
+            assert!(self.has_ended().is_none(), "it ended: {}", self.log());
+            assert!(Instant::now() < deadline, "it is not {status:?}: {}", self.log());
+            sleep(POLL).await;
+        }
+    }
+
+    /// Waits until it ends by itself without ever having claimed to be healthy; tells its exit code and what it said.
+    pub(crate) async fn ends_unhealthy(&mut self) -> (Option<i32>, String) {
+        loop {
+            assert_ne!(self.status().await, Some(ServingStatus::Serving), "{}", self.log());
+            if let Some(status) = self.has_ended() {
+                return (status.code(), self.log());
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    pub(crate) fn terminate(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("signal the program");
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        self.child.wait().expect("wait for the program")
+    }
+
+    /// Waits until its log holds the text.
+    pub(crate) async fn says(&self, text: &str) {
+        let deadline = Instant::now() + LIMIT;
+        while !self.log().contains(text) {
+            assert!(Instant::now() < deadline, "it does not say {text}: {}", self.log());
+            sleep(POLL).await;
+        }
+    }
+
+    fn has_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("look at the program")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("read the log")
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The question about the server as a whole, which the kubelet asks too.
+pub(crate) fn whole_server() -> HealthCheckRequest {
+    HealthCheckRequest { service: String::new() }
+}
+
+fn client(address: SocketAddr) -> HealthClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+    HealthClient::new(endpoint.connect_lazy())
+}
+
+/// The folder of the Debian packages.
+pub(crate) fn debian() -> PathBuf {
+    let tools = localkube::tools::Tools::from_env().expect("the cache of tools");
+    let packages = tools.build_folder(localkube::tools::Tool::Debian);
+    Path::new(&packages).join("root")
+}
+
+fn xml(listen: SocketAddr, postgres: SocketAddr) -> String {
+    let (host, port) = (listen.ip(), listen.port());
+    let (postgres_host, postgres_port) = (postgres.ip(), postgres.port());
+    format!(
+        r#"<?xml version="1.0"?>
+<config>
+  <pensieve_lite>
+    <default_account_id>{ACCOUNT}</default_account_id>
+    <host>{host}</host>
+    <port>{port}</port>
+    <server_threads>0</server_threads>
+    <log_level>information</log_level>
+    <metadata_storage>
+      <postgresql>
+        <host>{postgres_host}</host>
+        <port>{postgres_port}</port>
+        <database>{DATABASE}</database>
+        <schema>public</schema>
+        <keepalive>
+          <enabled>1</enabled>
+          <idle_sec>120</idle_sec>
+          <interval_sec>30</interval_sec>
+          <count>5</count>
+        </keepalive>
+        <connect_timeout_sec>5</connect_timeout_sec>
+      </postgresql>
+      <garbage_collection>
+        <enabled>true</enabled>
+        <interval_ms>3600000</interval_ms>
+        <time_horizon_sec>86400</time_horizon_sec>
+      </garbage_collection>
+    </metadata_storage>
+  </pensieve_lite>
+</config>
+"#
+    )
+}
+
+fn yaml(listen: SocketAddr, postgres: SocketAddr) -> String {
+    let (host, port) = (listen.ip(), listen.port());
+    let (postgres_host, postgres_port) = (postgres.ip(), postgres.port());
+    format!(
+        r#"pensieve_lite:
+  default_account_id: "{ACCOUNT}"
+  host: "{host}"
+  port: {port}
+  server_threads: 0
+  log_level: "information"
+  metadata_storage:
+    postgresql:
+      host: "{postgres_host}"
+      port: {postgres_port}
+      database: "{DATABASE}"
+      schema: "public"
+      keepalive:
+        enabled: 1
+        idle_sec: 120
+        interval_sec: 30
+        count: 5
+      connect_timeout_sec: 5
+    garbage_collection:
+      enabled: true
+      interval_ms: 3600000
+      time_horizon_sec: 86400
+"#
+    )
+}
