@@ -4,4 +4,5 @@ mod database;
 mod health;
 mod proxy;
 mod refusals;
+mod rendered;
 mod service;

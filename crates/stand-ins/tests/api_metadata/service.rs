@@ -1,5 +1,7 @@
 //! The program under test, as a child process.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
@@ -80,37 +82,84 @@ impl Setup {
     }
 
     pub(crate) fn start(&self) -> Service {
+        let mut launch = Launch::new(self.listen);
+        let (config, username, password) = (Path::new("/config"), Path::new("/username"), Path::new("/password"));
+        let config = config.join(self.config_name);
+        launch.write(&config, &self.config);
+        launch.write(username, USER);
+        let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
+        let mut environment = BTreeMap::from([("POSTGRES_USERNAME_FILE".to_owned(), text(username))]);
+        match self.password {
+            Password::Is(value) => {
+                launch.write(password, value);
+                environment.insert("POSTGRES_PASSWORD_FILE".to_owned(), text(password));
+            }
+            Password::HasNoFile => {
+                environment.insert("POSTGRES_PASSWORD_FILE".to_owned(), text(password));
+            }
+            Password::HasNoVariable => {}
+        }
+        let more = self.arguments.iter().map(|argument| (*argument).to_owned());
+        let words = [format!("/{}", self.program), "--config".to_owned(), text(&config)];
+        launch.start(words.into_iter().chain(more), environment)
+    }
+}
+
+/// A start of the program with files of its own. It has no root of its own: absolute paths are below a folder.
+pub(crate) struct Launch {
+    folder: TempDir,
+    listen: SocketAddr,
+}
+
+impl Launch {
+    pub(crate) fn new(listen: SocketAddr) -> Self {
         let folder = tempfile::tempdir().expect("create a folder");
-        let file = |name: &str, text: &str| {
-            let path = folder.path().join(name);
-            fs::write(&path, text).expect("write a file");
-            path
+        Self { folder, listen }
+    }
+
+    /// Where an absolute path is.
+    fn place(&self, path: &Path) -> PathBuf {
+        self.folder
+            .path()
+            .join(path.strip_prefix("/").expect("an absolute path"))
+    }
+
+    pub(crate) fn write(&mut self, path: &Path, text: &str) {
+        let path = self.place(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("create a folder");
+        fs::write(path, text).expect("write a file");
+    }
+
+    /// Starts the program by the name that comes first in its words, and with no other environment than this.
+    pub(crate) fn start(
+        self,
+        words: impl IntoIterator<Item = String>,
+        environment: BTreeMap<String, String>,
+    ) -> Service {
+        let placed = |word: String| match Path::new(&word) {
+            path if path.is_absolute() => self.place(path).into_os_string(),
+            _ => OsString::from(word),
         };
-        let config = file(self.config_name, &self.config);
-        let program = folder.path().join(self.program);
+        let mut words = words.into_iter().map(placed);
+        let program = words.next().expect("a program");
         symlink(env!("CARGO_BIN_EXE_firebolt-stand-in"), &program).expect("create a link");
-        let log = folder.path().join("log");
+        let log = self.folder.path().join("log");
         // The program must not outlive the test, however that ends.
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL"])
             .arg(program)
-            .arg("--config")
-            .arg(config)
-            .args(&self.arguments)
-            .env("POSTGRES_USERNAME_FILE", file("username", USER))
+            .args(words)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(environment.into_iter().map(|(name, value)| (name, placed(value))))
             .stderr(File::create(&log).expect("create a file"));
-        match self.password {
-            Password::Is(password) => command.env("POSTGRES_PASSWORD_FILE", file("password", password)),
-            Password::HasNoFile => command.env("POSTGRES_PASSWORD_FILE", folder.path().join("password")),
-            Password::HasNoVariable => command.env_remove("POSTGRES_PASSWORD_FILE"),
-        };
         let child = command.spawn().expect("start the program");
         Service {
             child,
             log,
             client: client(self.listen),
-            _folder: folder,
+            _folder: self.folder,
         }
     }
 }
