@@ -62,8 +62,8 @@ keys! {
         /// On the pods of the metadata service: the hash of the database credentials that they read at start. A change
         /// rolls the pods.
         CredentialsHash = "firebolt.io/credentials-hash",
-        /// On the ConfigMap and the Deployment of the metadata service: whether the service was set up with the
-        /// database that the operator runs (`internal`) or with another (`external`).
+        /// On the ConfigMap of the metadata service: whether the service was set up with the database that the operator
+        /// runs (`internal`) or with another (`external`).
         Postgres = "firebolt.io/postgres",
     }
 }

@@ -17,6 +17,7 @@ pub mod quantity;
 mod crd;
 mod rule;
 mod schema;
+mod tolerant;
 mod types;
 
 pub use crd::{crd_file_name, crds, crds_yaml, to_yaml};

@@ -217,7 +217,11 @@ pub struct FireboltEngineStatus {
     pub draining_generation: Option<i64>,
 
     /// Where the engine stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::tolerant::known"
+    )]
     #[schemars(schema_with = "crate::schema::plain::<EnginePhase>")]
     pub phase: Option<EnginePhase>,
 

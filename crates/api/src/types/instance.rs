@@ -148,7 +148,7 @@ fn default_postgres_schema() -> String {
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct SecretReference {
     /// The name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub name: String,
 }
 
@@ -196,7 +196,11 @@ pub struct FireboltInstanceStatus {
     pub observed_generation: Option<i64>,
 
     /// Where the instance stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::tolerant::known"
+    )]
     #[schemars(schema_with = "crate::schema::plain::<InstancePhase>")]
     pub phase: Option<InstancePhase>,
 

@@ -23,7 +23,8 @@ pub enum Severity {
 }
 
 impl Event {
-    pub(crate) fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
+    /// Things go as they should.
+    pub fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Normal,
             reason: reason.into(),
@@ -31,7 +32,8 @@ impl Event {
         }
     }
 
-    pub(crate) fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
+    /// A person should look.
+    pub fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
             reason: reason.into(),

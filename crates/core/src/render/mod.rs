@@ -5,6 +5,8 @@
 
 pub mod engine;
 pub mod instance;
+mod stamp;
 mod tampering;
 
+pub use stamp::stamped;
 pub use tampering::{differences, is_intact};

@@ -12,6 +12,11 @@ use crate::canonical::{is_empty, to_json};
 /// Keys under which a quantity stands, or a map of them.
 const QUANTITIES: [&str; 6] = ["limits", "requests", "overhead", "sizeLimit", "divisor", "storage"];
 
+/// Maps in which one entry more says something else: fewer pods are selected, or none.
+const EXACT_MAPS: [&str; 2] = ["selector", "matchLabels"];
+/// Lists in which one entry more says something else: somebody else may do it too.
+const EXACT_LISTS: [&str; 1] = ["subjects"];
+
 /// Whether everything that we render stands in the live object as we render it.
 #[must_use]
 pub fn is_intact<T: Serialize>(rendered: &T, live: &T) -> bool {
@@ -28,7 +33,11 @@ pub fn differences<T: Serialize>(rendered: &T, live: &T) -> Vec<String> {
 
 fn compare(path: &str, rendered: &Value, live: &Value, found: &mut Vec<String>) {
     match (rendered, live) {
-        (Value::Object(fields), Value::Object(_)) => {
+        (Value::Object(fields), Value::Object(others)) => {
+            let more = others.keys().any(|key| !fields.contains_key(key));
+            if more && is_one_of(path, &EXACT_MAPS) {
+                found.push(path.trim_start_matches('.').to_owned());
+            }
             for (key, field) in fields {
                 compare(
                     &format!("{path}.{key}"),
@@ -66,10 +75,14 @@ fn compare_lists(path: &str, rendered: &[Value], live: &[Value], found: &mut Vec
         };
         compare(&format!("{path}[{label}]"), item, other.unwrap_or(&Value::Null), found);
     }
-    let positional = rendered.iter().any(|item| item.get(key).is_none());
-    if positional && live.len() > rendered.len() {
+    let exact = is_one_of(path, &EXACT_LISTS) || rendered.iter().any(|item| item.get(key).is_none());
+    if exact && live.len() > rendered.len() {
         found.push(path.trim_start_matches('.').to_owned());
     }
+}
+
+fn is_one_of(path: &str, keys: &[&str]) -> bool {
+    path.rsplit('.').next().is_some_and(|last| keys.contains(&last))
 }
 
 fn same_amount(path: &str, rendered: &Value, live: &Value) -> bool {
@@ -109,6 +122,8 @@ mod tests {
     #[case::named_entry_gone(json!({ "env": [{ "name": "A", "value": "1" }] }), json!({ "env": [] }), "env[A]")]
     #[case::amount(json!({ "limits": { "cpu": "1" } }), json!({ "limits": { "cpu": "2" } }), "limits.cpu")]
     #[case::not_a_quantity(json!({ "labels": { "cpu": "1000m" } }), json!({ "labels": { "cpu": "1" } }), "labels.cpu")]
+    #[case::selector_narrowed(json!({ "selector": { "a": "1" } }), json!({ "selector": { "a": "1", "b": "2" } }), "selector")]
+    #[case::somebody_else_too(json!({ "subjects": [{ "name": "a" }] }), json!({ "subjects": [{ "name": "a" }, { "name": "b" }] }), "subjects")]
     #[case::type_changed(json!({ "a": [1] }), json!({ "a": { "0": 1 } }), "a")]
     fn what_says_something_else_is_named(#[case] rendered: Value, #[case] live: Value, #[case] path: &str) {
         assert_eq!(differences(&rendered, &live), [path]);

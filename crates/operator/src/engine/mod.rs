@@ -12,7 +12,7 @@ mod decide;
 mod desired;
 mod diagnose;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod gauges;
 mod hold_back;
 mod memory;

@@ -6,7 +6,6 @@ use firebolt_api::FireboltInstance;
 use firebolt_api::key::Finalizer;
 use firebolt_core::plan::instance::{Component, Kind, Object, Plan, Write};
 use firebolt_core::render::instance::postgres_credentials;
-use firebolt_core::render::is_intact;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -21,7 +20,7 @@ use super::objects::{Rendered, rendered};
 use crate::key::ObjectKey;
 use crate::process::Context;
 use crate::queue::Attempts;
-use crate::write::{Child, Fields, PassError, Writer};
+use crate::write::{Child, Fields, PassError, Writer, Written};
 
 /// What carries out the writes of one pass.
 pub struct Apply<'a> {
@@ -41,13 +40,7 @@ impl<'a> Apply<'a> {
         memory: &'a mut Memory,
     ) -> Self {
         Self {
-            writer: Writer {
-                client: &context.client,
-                term: &context.term,
-                metrics: &context.metrics.instances().work,
-                root: instance,
-                written: &mut memory.written,
-            },
+            writer: writer(context, instance, &mut memory.written),
             decision,
             attempts: &mut memory.attempts,
             settled: &mut memory.settled,
@@ -116,10 +109,11 @@ impl<'a> Apply<'a> {
             }
         };
         // Whatever a policy of the cluster makes of it is not repaired for ever.
-        if is_intact(&rendered, &written) {
+        let mark = Mark::of(&rendered, &written);
+        if mark.is_clean() {
             self.settled.remove(&object);
         } else {
-            self.settled.insert(object, Mark::of(&rendered, &written));
+            self.settled.insert(object, mark);
         }
         Ok(())
     }
@@ -140,6 +134,21 @@ impl<'a> Apply<'a> {
             Kind::PodDisruptionBudget => writer.delete::<PodDisruptionBudget>(name, uid, alone).await,
             Kind::PersistentVolumeClaim => writer.delete::<PersistentVolumeClaim>(name, uid, alone).await,
         }
+    }
+}
+
+/// What writes on behalf of an instance.
+pub fn writer<'a>(
+    context: &'a Context,
+    instance: FireboltInstance,
+    written: &'a mut Written<FireboltInstance>,
+) -> Writer<'a, FireboltInstance> {
+    Writer {
+        client: &context.client,
+        term: &context.term,
+        metrics: &context.metrics.instances().work,
+        root: instance,
+        written,
     }
 }
 

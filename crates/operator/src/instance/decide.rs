@@ -28,6 +28,7 @@ pub struct Decision {
     /// What stands for the credentials in the pods that use them.
     pub credentials_hash: Option<String>,
     grave: bool,
+    depends_on_engines: bool,
 }
 
 /// Decides about one instance.
@@ -49,8 +50,14 @@ pub async fn decide(
         None => found::cached_pods(&context.caches, &key),
     };
     let expected = wish(instance, &context.settings.defaults, false);
-    let found = found::live(&context.client, instance, &expected, pods).await?;
+    let mut found = found::live(&context.client, instance, &expected, pods).await?;
     memory.written.looked_live();
+    found.engines = found::cached_engines(&context.caches, &key);
+    let decision = decide_from(context, instance, &found, memory);
+    if !decision.depends_on_engines {
+        return Ok(decision);
+    }
+    found.engines = found::live_engines(&context.client, instance).await?;
     Ok(decide_from(context, instance, &found, memory))
 }
 
@@ -79,7 +86,9 @@ fn decide_from(context: &Context, instance: &FireboltInstance, found: &Found, me
         now,
     };
     let plan = plan(&input);
+    let switches = observed.database.is_some_and(|used| used != wish.wanted.database);
     Decision {
+        depends_on_engines: switches || instance.metadata.deletion_timestamp.is_some(),
         grave: plan.needs_live_reads(&input),
         plan,
         observed,

@@ -17,6 +17,9 @@ use crate::key::ObjectKey;
 use crate::watches::{Caches, Credentials, Guarded, KnownSecret, Store, Watched};
 use crate::write::{LONGEST_REQUEST, PassError, version_in};
 
+/// How many engines are read at once.
+const ENGINES_AT_ONCE: u32 = 500;
+
 /// What was found, before it is compared with what is wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
@@ -65,7 +68,7 @@ pub fn cached(caches: &Caches, key: &ObjectKey) -> Option<Found> {
         credentials: caches.credentials.get(key),
         own_credentials: None,
         claim: None,
-        engines: engines(caches, key),
+        engines: cached_engines(caches, key),
     })
 }
 
@@ -75,8 +78,8 @@ pub fn cached_pods(caches: &Caches, key: &ObjectKey) -> Vec<Pod> {
     pods.iter().filter_map(|pod| pod.0.as_ref().ok().cloned()).collect()
 }
 
-/// One that cannot be read may refer to any instance.
-fn engines(caches: &Caches, key: &ObjectKey) -> Vec<String> {
+/// The engines that refer to the instance, by what the caches show. One that cannot be read may refer to any.
+pub fn cached_engines(caches: &Caches, key: &ObjectKey) -> Vec<String> {
     let referring = caches.engines.belonging_to(key);
     let mut names: Vec<String> = referring.iter().map(|engine| ObjectKey::of(&**engine).name).collect();
     names.extend(caches.engines.unreadable_in(&key.namespace));
@@ -85,8 +88,8 @@ fn engines(caches: &Caches, key: &ObjectKey) -> Vec<String> {
     names
 }
 
-/// What the API server says. Found by name, because labels can be removed, and a name may be taken by somebody else. Pods
-/// are told of only, so those of the caches will do.
+/// What the API server says, but for engines, which are many. Found by name, because labels can be removed, and a name may
+/// be taken by somebody else. Pods are told of only, so those of the caches will do.
 pub async fn live(
     client: &Client,
     instance: &FireboltInstance,
@@ -97,15 +100,18 @@ pub async fn live(
         client,
         key: ObjectKey::of(instance),
     };
-    match tokio::time::timeout(LONGEST_REQUEST, reads.everything(instance, wish, pods)).await {
-        Ok(found) => found,
-        Err(_elapsed) => Err(PassError::TimedOut {
-            verb: "read",
-            kind: "objects of FireboltInstance".to_owned(),
-            object: reads.key,
-            limit: LONGEST_REQUEST,
-        }),
-    }
+    // Boxed, because it is large.
+    reads.in_time(Box::pin(reads.everything(instance, wish, pods))).await
+}
+
+/// The engines that refer to the instance, by what the API server says. All of them, also those that the operator is told
+/// not to look after: they need the instance too.
+pub async fn live_engines(client: &Client, instance: &FireboltInstance) -> Result<Vec<String>, PassError> {
+    let reads = Reads {
+        client,
+        key: ObjectKey::of(instance),
+    };
+    reads.in_time(reads.engines()).await
 }
 
 struct Reads<'a> {
@@ -114,6 +120,18 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
+    async fn in_time<T>(&self, read: impl Future<Output = Result<T, PassError>>) -> Result<T, PassError> {
+        match tokio::time::timeout(LONGEST_REQUEST, read).await {
+            Ok(found) => found,
+            Err(_elapsed) => Err(PassError::TimedOut {
+                verb: "read",
+                kind: "objects of FireboltInstance".to_owned(),
+                object: self.key.clone(),
+                limit: LONGEST_REQUEST,
+            }),
+        }
+    }
+
     async fn everything(&self, instance: &FireboltInstance, wish: &Wish, pods: Vec<Pod>) -> Result<Found, PassError> {
         use Object as O;
         let (stateful_sets, deployments, services, config_maps) = tokio::try_join!(
@@ -130,7 +148,7 @@ impl Reads<'_> {
         )?;
         let own_name = Object::PostgresCredentials.name(&self.key.name);
         let own_name = Some(own_name).filter(|name| *name != wish.wanted.credentials);
-        let (secret, own_secret, claim, engines) = tokio::try_join!(
+        let (secret, own_secret, claim) = tokio::try_join!(
             self.get::<Secret>(&wish.wanted.credentials),
             async {
                 match &own_name {
@@ -139,7 +157,6 @@ impl Reads<'_> {
                 }
             },
             self.get::<PersistentVolumeClaim>(&wish.wanted.claim),
-            self.engines(),
         )?;
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         Ok(Found {
@@ -160,7 +177,7 @@ impl Reads<'_> {
             },
             own_credentials: own_secret.map(|secret| sealed(secret, uid)),
             claim,
-            engines,
+            engines: Vec::new(),
         })
     }
 
@@ -185,16 +202,22 @@ impl Reads<'_> {
         read.map_err(|error| PassError::read("get", &K::kind(&()), &object, error))
     }
 
-    /// All of them, also those that the operator is told not to look after: they need the instance too.
     async fn engines(&self) -> Result<Vec<String>, PassError> {
         let api: Api<Guarded<FireboltEngine>> = Api::namespaced(self.client.clone(), &self.key.namespace);
-        let list = api.list(&ListParams::default()).await;
-        let list = list.map_err(|error| PassError::read("list", "FireboltEngine", &self.key, error))?;
-        let referring = list.items.into_iter().filter(|engine| match &engine.0 {
-            Ok(engine) => engine.spec.instance_ref == self.key.name,
-            Err(_unreadable) => true,
-        });
-        Ok(referring.map(|engine| engine.name_any()).collect())
+        let (mut page, mut names) = (ListParams::default().limit(ENGINES_AT_ONCE), Vec::new());
+        loop {
+            let list = api.list(&page).await;
+            let list = list.map_err(|error| PassError::read("list", "FireboltEngine", &self.key, error))?;
+            let referring = list.items.iter().filter(|engine| match &engine.0 {
+                Ok(engine) => engine.spec.instance_ref == self.key.name,
+                Err(_unreadable) => true,
+            });
+            names.extend(referring.map(ResourceExt::name_any));
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(names),
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use firebolt_api::FireboltInstance;
 use firebolt_core::plan::instance::{Component, Object};
+use firebolt_core::render::differences;
 use kube::Resource;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -37,24 +38,27 @@ pub struct Memory {
     pub repairs: Repairs,
 }
 
-/// A state of an object, and what we wanted it to be then.
+/// What the cluster made of an object that we wrote: where it differs from what we wanted it to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     wanted: String,
     uid: Option<String>,
-    version: Option<String>,
+    differences: Vec<String>,
 }
 
 impl Mark {
-    /// The mark of an object as it is. Where Kubernetes counts changes of the specification, others do not matter.
+    /// The mark of an object as it is.
     pub fn of<K: Resource + Serialize>(rendered: &K, live: &K) -> Self {
-        let meta = live.meta();
-        let counted = meta.generation.map(|generation| generation.to_string());
         Self {
             wanted: serde_json::to_string(rendered).unwrap_or_default(),
-            uid: meta.uid.clone(),
-            version: counted.or_else(|| meta.resource_version.clone()),
+            uid: live.meta().uid.clone(),
+            differences: differences(rendered, live),
         }
+    }
+
+    /// Whether there is anything to mark.
+    pub fn is_clean(&self) -> bool {
+        self.differences.is_empty()
     }
 }
 
@@ -120,7 +124,7 @@ impl Refusals {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Service;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -145,16 +149,18 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_of_one_state_and_one_wish() {
-        let service = |generation: Option<i64>, version: &str, name: &str| -> Service {
-            let metadata = json!({ "name": name, "uid": "u", "generation": generation, "resourceVersion": version });
-            serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    fn a_mark_is_of_one_wish_and_what_became_of_it() {
+        let service = |name: &str, labels: &Value| -> Service {
+            serde_json::from_value(json!({ "metadata": { "name": name, "uid": "u", "labels": labels } })).unwrap()
         };
-        let (wish, live) = (service(None, "", "a"), service(None, "7", "a"));
-        assert_eq!(Mark::of(&wish, &live), Mark::of(&wish, &live));
-        assert_ne!(Mark::of(&wish, &live), Mark::of(&wish, &service(None, "8", "a")));
-        assert_ne!(Mark::of(&wish, &live), Mark::of(&service(None, "", "b"), &live));
-        let counted = |version| service(Some(1), version, "a");
-        assert_eq!(Mark::of(&wish, &counted("7")), Mark::of(&wish, &counted("8")));
+        let wish = service("a", &json!({ "x": "1", "y": "1" }));
+        assert!(Mark::of(&wish, &wish).is_clean());
+        let live = service("a", &json!({ "x": "2", "y": "1" }));
+        assert_eq!(Mark::of(&wish, &live), Mark::of(&wish, &live.clone()));
+        assert!(!Mark::of(&wish, &live).is_clean());
+        let worse = service("a", &json!({ "x": "2" }));
+        assert_ne!(Mark::of(&wish, &live), Mark::of(&wish, &worse));
+        let other = service("a", &json!({ "x": "3", "y": "1" }));
+        assert_ne!(Mark::of(&wish, &live), Mark::of(&other, &live));
     }
 }

@@ -11,6 +11,8 @@ mod apply;
 mod credentials;
 mod decide;
 mod desired;
+#[cfg(test)]
+mod fixture;
 mod found;
 mod gauges;
 mod identity;

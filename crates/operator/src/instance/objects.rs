@@ -1,7 +1,7 @@
 //! The objects of an instance, by kind: as they are found in the cluster, and as they are rendered.
 
 use firebolt_core::plan::instance::Object;
-use firebolt_core::render::instance as render;
+use firebolt_core::render::{instance as render, stamped};
 use firebolt_core::resolve::instance::EffectiveInstance;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service, ServiceAccount};
@@ -61,17 +61,19 @@ pub enum Rendered {
 pub fn rendered(object: Object, instance: &EffectiveInstance, credentials_hash: Option<&str>) -> Option<Rendered> {
     Some(match object {
         Object::PostgresCredentials => return None,
-        Object::PostgresSet => Rendered::StatefulSet(render::postgres_stateful_set(instance)),
-        Object::PostgresService => Rendered::Service(render::postgres_service(instance)),
-        Object::MetadataConfig => Rendered::ConfigMap(render::metadata_config_map(instance)),
-        Object::MetadataDeployment => Rendered::Deployment(render::metadata_deployment(instance, credentials_hash?)),
-        Object::MetadataService => Rendered::Service(render::metadata_service(instance)),
-        Object::GatewayService => Rendered::Service(render::gateway_service(instance)),
-        Object::GatewayAccount => Rendered::ServiceAccount(render::gateway_service_account(instance)),
-        Object::GatewayRole => Rendered::Role(render::gateway_role(instance)),
-        Object::GatewayRoleBinding => Rendered::RoleBinding(render::gateway_role_binding(instance)),
-        Object::GatewayConfig => Rendered::ConfigMap(render::gateway_config_map(instance)),
-        Object::GatewayDeployment => Rendered::Deployment(render::gateway_deployment(instance)),
-        Object::GatewayBudget => Rendered::PodDisruptionBudget(render::gateway_disruption_budget(instance)),
+        Object::PostgresSet => Rendered::StatefulSet(stamped(render::postgres_stateful_set(instance))),
+        Object::PostgresService => Rendered::Service(stamped(render::postgres_service(instance))),
+        Object::MetadataConfig => Rendered::ConfigMap(stamped(render::metadata_config_map(instance))),
+        Object::MetadataDeployment => {
+            Rendered::Deployment(stamped(render::metadata_deployment(instance, credentials_hash?)))
+        }
+        Object::MetadataService => Rendered::Service(stamped(render::metadata_service(instance))),
+        Object::GatewayService => Rendered::Service(stamped(render::gateway_service(instance))),
+        Object::GatewayAccount => Rendered::ServiceAccount(stamped(render::gateway_service_account(instance))),
+        Object::GatewayRole => Rendered::Role(stamped(render::gateway_role(instance))),
+        Object::GatewayRoleBinding => Rendered::RoleBinding(stamped(render::gateway_role_binding(instance))),
+        Object::GatewayConfig => Rendered::ConfigMap(stamped(render::gateway_config_map(instance))),
+        Object::GatewayDeployment => Rendered::Deployment(stamped(render::gateway_deployment(instance))),
+        Object::GatewayBudget => Rendered::PodDisruptionBudget(stamped(render::gateway_disruption_budget(instance))),
     })
 }

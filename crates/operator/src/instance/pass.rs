@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use firebolt_api::FireboltInstance;
-use firebolt_api::condition::InstanceCondition;
-use firebolt_core::plan::instance::{Component, Write};
+use firebolt_api::condition::{InstanceCondition, InstanceReason};
+use firebolt_api::{FireboltInstance, InstancePhase};
+use firebolt_core::plan::Event;
+use firebolt_core::plan::instance::{Component, Input, Observed, Write, stuck};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
+use strum::IntoEnumIterator;
 use tokio::time::Instant;
-use tracing::{Instrument, info_span, warn};
+use tracing::{Instrument, debug, info_span, warn};
 
-use super::apply::Apply;
+use super::apply::{Apply, writer};
 use super::decide::{Decision, decide};
 use super::desired::wish;
 use super::found;
@@ -20,6 +22,7 @@ use crate::events::Recorder;
 use crate::key::ObjectKey;
 use crate::process::Context;
 use crate::queue::{Again, Done, Memories};
+use crate::watches::Credentials;
 use crate::write::{Caught, Nature, PassError};
 
 /// The most that is told of what the API server says.
@@ -86,6 +89,10 @@ impl Controller {
             .credentials
             .follow(&key, &uid, Some(&expected.wanted.credentials));
         let shown = match found::cached(caches, &key) {
+            // Credentials that nobody has looked for yet must not look as if they were not there.
+            Some(found) if matches!(found.credentials, Credentials::Unknown(None)) => None,
+            // What stands in the way may be an object that the caches do not show.
+            Some(_) if has_failed(instance) => None,
             Some(found) if !memory.written.distrust => {
                 let version = |kind: &str, name: &str| found.version(kind, name);
                 match memory.written.caught_up(version, Instant::now()) {
@@ -97,7 +104,13 @@ impl Controller {
             }
             Some(_) | None => None,
         };
-        let decision = decide(&self.context, instance, memory, shown).await?;
+        let decision = match decide(&self.context, instance, memory, shown).await {
+            Ok(decision) => decision,
+            Err(error) => {
+                self.say_stuck(instance, &error, memory).await;
+                return Err(error);
+            }
+        };
         let after = match self.apply(instance, &decision, memory).await {
             Ok(after) => after,
             Err(Stopped::Refused) => {
@@ -106,14 +119,12 @@ impl Controller {
                     floor: None,
                 });
             }
-            Err(Stopped::Failed(error)) => return Err(error),
+            Err(Stopped::Failed(error)) => {
+                self.say_stuck(instance, &error, memory).await;
+                return Err(error);
+            }
         };
         self.report(&after, &decision, memory);
-        let repaired = decision
-            .plan
-            .writes
-            .iter()
-            .any(|write| matches!(write, Write::Apply(_)));
         Ok(Done::Finished {
             again: decision
                 .plan
@@ -121,7 +132,9 @@ impl Controller {
                 .into_iter()
                 .chain(memory.refusals.next_attempt())
                 .min(),
-            floor: repaired.then(|| memory.repairs.made()).flatten(),
+            floor: (!decision.plan.writes.is_empty())
+                .then(|| memory.repairs.made())
+                .flatten(),
         })
     }
 
@@ -161,6 +174,40 @@ impl Controller {
         Err(Stopped::Refused)
     }
 
+    /// Says in the status that the API server does not let us look after the instance. Best effort: the error itself is what
+    /// the pass ends in.
+    async fn say_stuck(&self, instance: &FireboltInstance, error: &PassError, memory: &mut Memory) {
+        let Some(refusal) = error.refusal() else { return };
+        let message = format!(
+            "The operator cannot {}: {}. Correct what refuses it; the operator keeps trying.",
+            error.attempt(),
+            shortened(refusal.trim_end_matches('.'), LONGEST_REFUSAL)
+        );
+        let wish = wish(instance, &self.context.settings.defaults, false);
+        let input = Input {
+            instance,
+            wanted: &wish.wanted,
+            observed: &Observed::default(),
+            fresh_id: "",
+            now: Timestamp::now(),
+        };
+        let Some(status) = stuck(&input, message.clone()) else {
+            return;
+        };
+        let mut writer = writer(&self.context, instance.clone(), &mut memory.written);
+        match writer.patch_status(&status).await {
+            Ok(()) => {
+                let event = Event::warning(<&str>::from(InstanceReason::EnsureFailed), message);
+                let object = instance.object_ref(&());
+                let metrics = self.context.metrics.instances();
+                self.recorder.tell_news(&object, &[event], &mut memory.told, |event| {
+                    metrics.work.decided(&event.reason);
+                });
+            }
+            Err(error) => debug!("cannot {error}"),
+        }
+    }
+
     /// Tells people and metrics what a pass has done.
     fn report(&self, after: &FireboltInstance, decision: &Decision, memory: &mut Memory) {
         let metrics = self.context.metrics.instances();
@@ -169,12 +216,16 @@ impl Controller {
             .tell_news(&object, &decision.plan.events, &mut memory.told, |event| {
                 metrics.work.decided(&event.reason);
             });
-        let conditions = [
-            (Component::Metadata, InstanceCondition::MetadataReady),
-            (Component::Gateway, InstanceCondition::GatewayReady),
-        ];
-        for (component, condition) in conditions {
-            if !holds(after, condition) {
+        for component in Component::iter() {
+            let is_ready = match component {
+                Component::Postgres => {
+                    let workload = decision.observed.workloads.get(&component);
+                    workload.is_none_or(|workload| workload.serves(component))
+                }
+                Component::Metadata => holds(after, InstanceCondition::MetadataReady),
+                Component::Gateway => holds(after, InstanceCondition::GatewayReady),
+            };
+            if !is_ready {
                 memory.waiting_since.entry(component).or_insert_with(Instant::now);
             } else if let Some(since) = memory.waiting_since.remove(&component) {
                 metrics.became_ready(component, since.elapsed());
@@ -192,6 +243,11 @@ enum Stopped {
     Refused,
     /// Anything else.
     Failed(PassError),
+}
+
+fn has_failed(instance: &FireboltInstance) -> bool {
+    let phase = instance.status.as_ref().and_then(|status| status.phase);
+    phase == Some(InstancePhase::Failed)
 }
 
 fn written(writes: &[Write]) -> impl Iterator<Item = Component> {

@@ -85,6 +85,32 @@ impl PassError {
         }
     }
 
+    /// What was attempted on what, in words.
+    #[must_use]
+    pub fn attempt(&self) -> String {
+        match self {
+            Self::Read { verb, kind, object, .. } => format!("{verb} {kind} {object}"),
+            Self::Write { verb, kind, object, .. } | Self::TimedOut { verb, kind, object, .. } => {
+                format!("{verb} {kind} {object}")
+            }
+            Self::Outdated { object } => format!("rely on what was read of {object}"),
+            Self::TermOver => "write while another process leads".to_owned(),
+        }
+    }
+
+    /// What the API server said, if it will not let us do what was attempted as long as nobody does anything about it.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        match (self, self.nature()) {
+            (Self::Read { source, .. }, _) => match &**source {
+                kube::Error::Api(status) if status.code == 403 => Some(status.message.clone()),
+                _ => None,
+            },
+            (_, Nature::Refused(message)) => Some(message),
+            (_, Nature::Outdated | Nature::Transient { .. } | Nature::TermOver) => None,
+        }
+    }
+
     /// What follows from it.
     #[must_use]
     pub fn nature(&self) -> Nature {

@@ -6,11 +6,11 @@ use firebolt_api::condition::InstanceReason;
 use firebolt_api::key::Finalizer;
 use strum::IntoEnumIterator;
 
-use super::input::{Input, Leftover};
-use super::output::{Component, Plan, Write};
+use super::input::{Credentials, Input, Leftover, Order};
+use super::output::{Component, Database, Object, Plan, Write};
 use super::postgres::list;
 use super::status::{self, Verdicts};
-use super::step::Verdict;
+use super::step::{STILL_IN_THE_WAY, Verdict};
 use super::{has_finalizer, steps};
 use crate::plan::Event;
 
@@ -18,6 +18,10 @@ use crate::plan::Event;
 const GOING: Duration = Duration::from_secs(5);
 /// With this finalizer on the instance, Kubernetes deletes what the instance owns by itself.
 const FOREGROUND: &str = "foregroundDeletion";
+/// With this one, whoever deletes the instance wants everything else to stay.
+const ORPHAN: &str = "orphan";
+/// How many finalizers of one object are named.
+const MOST_FINALIZERS: usize = 3;
 
 /// Removes everything that belongs to the instance, unless engines depend on it. Each step is awaited, but an object that
 /// somebody else's finalizer holds is reported and left behind.
@@ -25,6 +29,14 @@ pub(super) fn plan(input: &Input) -> Plan {
     if !has_finalizer(input, Finalizer::Instance.key()) {
         return Plan {
             writes: Vec::new(),
+            status: None,
+            events: Vec::new(),
+            look_again: None,
+        };
+    }
+    if has_finalizer(input, ORPHAN) {
+        return Plan {
+            writes: vec![Write::RemoveFinalizer],
             status: None,
             events: Vec::new(),
             look_again: None,
@@ -39,11 +51,11 @@ pub(super) fn plan(input: &Input) -> Plan {
         .map(|held| Event::warning("ExternalFinalizerOnOwnedResource", held))
         .collect();
     let stage = stages()
-        .map(|(component, last)| (component, of_stage(input, component, last)))
+        .map(|(component, order)| (component, of_stage(input, component, order)))
         .find(|(_, leftovers)| leftovers.iter().any(|leftover| is_awaited(leftover)));
     let verdict = match &stage {
         _ if !held.is_empty() => Verdict::not_ready(InstanceReason::ExternalFinalizer, held.join("\n")),
-        Some((component, _)) => deleting(format!("{component} is being removed.")),
+        Some((component, leftovers)) => deleting(format!("{component} is being removed: {}.", awaited(leftovers))),
         None => deleting("Everything is removed.".to_owned()),
     };
     let mut plan = status::only(input, &all(&verdict), Some(GOING));
@@ -68,11 +80,29 @@ fn blocked(input: &Input) -> Plan {
         list(&input.observed.engines)
     );
     let verdict = Verdict::not_ready(InstanceReason::DeletionBlocked, message);
-    if has_finalizer(input, FOREGROUND) {
-        // Kubernetes takes everything away at this moment; putting it back would go on for ever.
-        return status::only(input, &all(&verdict), None);
+    // Kubernetes takes everything away at this moment, and putting it back would go on for ever; or it was taken away
+    // already, and what would be put back is empty.
+    if has_finalizer(input, FOREGROUND) || !is_whole(input) {
+        return status::only(input, &all(&verdict), Some(STILL_IN_THE_WAY));
     }
-    status::conclude(input, steps(input), Some(verdict))
+    let plan = status::conclude(input, steps(input), Some(verdict));
+    Plan {
+        look_again: Some(STILL_IN_THE_WAY),
+        ..plan
+    }
+}
+
+/// Nothing of what holds data, or knows the way to it, is gone or going.
+fn is_whole(input: &Input) -> bool {
+    let stays = |object: &Object| {
+        let child = input.observed.objects.get(object);
+        child.is_some_and(|child| !child.meta.terminating)
+    };
+    let set = match input.wanted.database {
+        Database::Internal => stays(&Object::PostgresSet),
+        Database::External => true,
+    };
+    set && stays(&Object::MetadataDeployment) && input.observed.credentials != Credentials::Missing
 }
 
 fn deleting(message: String) -> Verdict {
@@ -87,23 +117,33 @@ fn all(verdict: &Verdict) -> Verdicts {
     }
 }
 
-/// Components in reverse; of each, what its pods need to the end goes last.
-fn stages() -> impl Iterator<Item = (Component, bool)> {
+/// Components in reverse. Of each, what has pods goes first, then what they needed to the end.
+fn stages() -> impl Iterator<Item = (Component, Order)> {
     Component::iter()
         .rev()
-        .flat_map(|component| [(component, false), (component, true)])
+        .flat_map(|component| Order::iter().map(move |order| (component, order)))
 }
 
-fn of_stage<'a>(input: &Input<'a>, component: Component, last: bool) -> Vec<&'a Leftover> {
+fn of_stage<'a>(input: &Input<'a>, component: Component, order: Order) -> Vec<&'a Leftover> {
     let leftovers = input.observed.leftovers.iter();
     leftovers
-        .filter(|leftover| leftover.meta.owned && leftover.component == component && leftover.last == last)
+        .filter(|leftover| leftover.meta.owned && leftover.component == component && leftover.order == order)
         .collect()
 }
 
-/// It is still to be deleted, or on its way and nobody else holds it.
+/// It is still to be deleted, or on its way and nobody else holds it. Data that somebody else holds is waited for all the
+/// same: without its password, which goes next, it would be of no use.
 fn is_awaited(leftover: &Leftover) -> bool {
-    !leftover.meta.terminating || leftover.meta.foreign_finalizers.is_empty()
+    let data = leftover.order == Order::Data;
+    data || !leftover.meta.terminating || leftover.meta.foreign_finalizers.is_empty()
+}
+
+fn awaited(leftovers: &[&Leftover]) -> String {
+    let names = leftovers.iter().filter(|leftover| is_awaited(leftover));
+    let names: Vec<String> = names
+        .map(|leftover| format!("{} {}", leftover.kind, leftover.name))
+        .collect();
+    names.join(", ")
 }
 
 fn delete(leftover: &Leftover) -> Option<Write> {
@@ -116,13 +156,21 @@ fn delete(leftover: &Leftover) -> Option<Write> {
 
 fn held_by_others(input: &Input) -> Vec<String> {
     let owned = input.observed.leftovers.iter().filter(|leftover| leftover.meta.owned);
-    owned
-        .filter(|leftover| !is_awaited(leftover))
-        .map(|Leftover { kind, name, meta, .. }| {
-            let finalizers = meta.foreign_finalizers.join(", ");
+    let held = owned.filter(|leftover| leftover.meta.terminating && !leftover.meta.foreign_finalizers.is_empty());
+    held.map(|leftover| {
+        let Leftover { kind, name, meta, .. } = leftover;
+        let finalizers = meta.foreign_finalizers.iter().take(MOST_FINALIZERS).cloned();
+        let finalizers = finalizers.collect::<Vec<_>>().join(", ");
+        if is_awaited(leftover) {
+            format!(
+                "{kind} {name} is held by the finalizer {finalizers}. Its password and the instance stay until it is \
+                 gone. Remove that finalizer to free it."
+            )
+        } else {
             format!(
                 "{kind} {name} stays behind: the finalizer {finalizers} holds it. Remove that finalizer to free it."
             )
-        })
-        .collect()
+        }
+    })
+    .collect()
 }

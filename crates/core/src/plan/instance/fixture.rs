@@ -10,7 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::json;
 use strum::IntoEnumIterator;
 
-use super::{Component, Credentials, Database, Input, Leftover, Object, Observed, Plan, Wanted, Workload, plan};
+use super::{
+    Component, Credentials, Database, Input, Leftover, Object, Observed, Order, Plan, Wanted, Workload, plan, stuck,
+};
 use crate::plan::{Child, Meta};
 
 /// One situation.
@@ -148,7 +150,10 @@ impl Case {
             case.observed.leftovers = objects
                 .map(|(object, child)| Leftover {
                     component: object.component(),
-                    last: *object == Object::PostgresCredentials,
+                    order: match object {
+                        Object::PostgresCredentials => Order::Last,
+                        _ => Order::First,
+                    },
                     kind: object.kind(),
                     name: object.name("main"),
                     meta: child.meta.clone(),
@@ -163,6 +168,11 @@ impl Case {
 
     pub fn needs_live_reads(&self) -> bool {
         self.plan().needs_live_reads(&self.input())
+    }
+
+    /// The status if the API server does not let us look after it.
+    pub fn stuck(&self, message: &str) -> Option<FireboltInstanceStatus> {
+        stuck(&self.input(), message.to_owned())
     }
 
     /// The status after the plan.

@@ -5,6 +5,7 @@ use firebolt_api::condition::InstanceReason;
 use super::input::Input;
 use super::output::{Component, Object};
 use super::step::{Step, Verdict, ensure, remove};
+use super::workload::Workload;
 
 /// Comes first: its addresses decide what the others say.
 const SERVICE: [Object; 1] = [Object::GatewayService];
@@ -16,8 +17,10 @@ pub(super) fn step(input: &Input, metadata: &Step) -> Step {
     if let Some(message) = input.wanted.rejected.get(&Component::Gateway) {
         return Step::held_up(Verdict::not_ready(InstanceReason::TemplateRejected, message.clone()));
     }
-    let exists = input.observed.objects.contains_key(&Object::GatewayDeployment);
-    if !exists && !metadata.verdict.ready {
+    let existed = [Object::GatewayService, Object::GatewayDeployment]
+        .iter()
+        .any(|object| input.observed.objects.contains_key(object));
+    if !existed && !metadata.verdict.ready {
         return Step::held_up(Verdict::not_ready(
             InstanceReason::Provisioning,
             "The gateway is created once the metadata service is ready.".to_owned(),
@@ -32,8 +35,11 @@ pub(super) fn step(input: &Input, metadata: &Step) -> Step {
     let rest = if addressed { &REST[..] } else { &[] };
     match ensure(input, &[&SERVICE, account, rest].concat()) {
         Ok(mut writes) => {
-            if !input.wanted.own_account {
-                writes.extend(remove(input, &ACCOUNT));
+            // As long as a pod may still run under our account, it stays.
+            let workload = input.observed.workloads.get(&Component::Gateway);
+            let left = writes.is_empty() && workload.is_some_and(Workload::is_rolled_out);
+            if left && !input.wanted.own_account {
+                writes = remove(input, &ACCOUNT);
             }
             Step {
                 writes,

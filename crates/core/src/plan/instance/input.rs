@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use firebolt_api::FireboltInstance;
 use jiff::Timestamp;
+use strum::EnumIter;
 
 use super::output::{Component, Database, Kind, Object};
 use super::workload::Workload;
@@ -87,13 +88,24 @@ pub enum Credentials {
     Usable,
 }
 
+/// When an object goes, among those of its component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
+pub enum Order {
+    /// At first.
+    First,
+    /// When no pod is left that uses it: data.
+    Data,
+    /// When nothing is left that it opens: a password.
+    Last,
+}
+
 /// Something to remove before the instance can go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     /// What it belongs to. Components go one after the other.
     pub component: Component,
-    /// Whether its pods need it to the end: it goes after everything else of the component is gone.
-    pub last: bool,
+    /// When it goes, among the objects of its component.
+    pub order: Order,
     /// Its kind.
     pub kind: Kind,
     /// Its name.

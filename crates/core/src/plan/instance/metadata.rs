@@ -17,6 +17,22 @@ pub(super) fn step(input: &Input, postgres: &Step) -> Step {
     if let Some(message) = input.wanted.rejected.get(&Component::Metadata) {
         return Step::held_up(Verdict::not_ready(InstanceReason::TemplateRejected, message.clone()));
     }
+    let exists = input.observed.objects.contains_key(&Object::MetadataDeployment);
+    match &input.observed.credentials {
+        // Nothing can be rendered; but a service that runs is not less ready for that.
+        Credentials::Unknown | Credentials::Unreadable(_) if exists => {
+            return Step {
+                writes: Vec::new(),
+                verdict: verdict(input, postgres),
+                look_again: None,
+            };
+        }
+        Credentials::Unknown
+        | Credentials::Unreadable(_)
+        | Credentials::Missing
+        | Credentials::Unusable(_)
+        | Credentials::Usable => {}
+    }
     match postgres.verdict.reason {
         // It goes on with the database that it has.
         InstanceReason::PostgresSwitchRefused => {
@@ -69,7 +85,13 @@ fn verdict(input: &Input, postgres: &Step) -> Verdict {
         );
     };
     if workload.serves(Component::Metadata) {
-        return Verdict::ready("The metadata service answers.".to_owned());
+        let doubt = match &input.observed.credentials {
+            Credentials::Unreadable(_) => format!(" {}", postgres.verdict.message),
+            Credentials::Unknown | Credentials::Missing | Credentials::Unusable(_) | Credentials::Usable => {
+                String::new()
+            }
+        };
+        return Verdict::ready(format!("The metadata service answers.{doubt}"));
     }
     let mut message = format!("The metadata service is not ready: {}", workload.describe());
     // The likeliest cause, and nothing else tells of it.

@@ -27,9 +27,10 @@ mod tests;
 
 use std::time::Duration;
 
+use firebolt_api::FireboltInstanceStatus;
 use firebolt_api::key::Finalizer;
 
-pub use input::{Credentials, Input, Leftover, Observed, Wanted};
+pub use input::{Credentials, Input, Leftover, Observed, Order, Wanted};
 pub use output::{Component, Database, Kind, Object, Plan, Write};
 pub use workload::Workload;
 
@@ -51,6 +52,13 @@ pub fn plan(input: &Input) -> Plan {
         events: Vec::new(),
         look_again: Some(Duration::ZERO),
     }
+}
+
+/// The status of an instance whose plan cannot even be begun, or not be ended, because the API server does not let us: what
+/// it says, in words.
+#[must_use]
+pub fn stuck(input: &Input, message: String) -> Option<FireboltInstanceStatus> {
+    status::stuck(input, message)
 }
 
 /// What has to be on the instance itself before anything is made for it: a finalizer, so that it can be cleared away, and

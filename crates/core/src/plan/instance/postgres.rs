@@ -99,9 +99,10 @@ fn lost(input: &Input) -> Verdict {
     let (secret, claim) = (&input.wanted.credentials, &input.wanted.claim);
     let message = format!(
         "Secret {secret} with the password of PostgreSQL is gone, but the data is still there (PersistentVolumeClaim \
-         {claim}), and a new password would not open it. Restore the Secret from a backup, with the keys username, \
-         password and database. If the data can be given up, delete the claim and pod {}-0; a new database is set up then.",
-        Object::PostgresSet.name(input.name())
+         {claim}), and a new password would not open it. Restore the Secret with the keys username, password and \
+         database, from a backup or from the pod if it still runs (kubectl exec {set}-0 -- printenv POSTGRES_PASSWORD). If \
+         the data can be given up, delete StatefulSet {set} and then the claim; a new database is set up then.",
+        set = Object::PostgresSet.name(input.name())
     );
     Verdict::not_ready(InstanceReason::PostgresCredentialsLost, message)
 }
@@ -140,11 +141,23 @@ fn external(input: &Input) -> Step {
             "Secret {secret}, named by spec.metadata.postgres.credentialsSecretRef, cannot be used: {why}. Correct it; \
              the operator goes on by itself."
         )),
-        // Of our own PostgreSQL, its data and its password stay: whoever goes back finds both.
         Credentials::Usable => Step {
-            writes: remove(input, &[Object::PostgresSet, Object::PostgresService]),
+            writes: left_behind(input),
             verdict: Verdict::ready("An external PostgreSQL is used.".to_owned()),
             look_again: None,
         },
+    }
+}
+
+/// Our own PostgreSQL is removed once the metadata service has left it. Its data and its password stay: whoever goes back
+/// finds both.
+fn left_behind(input: &Input) -> Vec<Write> {
+    let workload = input.observed.workloads.get(&Component::Metadata);
+    let moved = input.observed.database == Some(Database::External)
+        && workload.is_some_and(|workload| workload.serves(Component::Metadata));
+    if moved {
+        remove(input, &[Object::PostgresSet, Object::PostgresService])
+    } else {
+        Vec::new()
     }
 }

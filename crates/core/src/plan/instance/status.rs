@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use firebolt_api::condition::{InstanceCondition, InstanceReason};
 use firebolt_api::{FireboltInstanceStatus, InstancePhase};
+use jiff::Timestamp;
 
 use super::input::Input;
 use super::output::{Component, Object, Plan};
@@ -29,7 +30,17 @@ pub(super) fn conclude(input: &Input, steps: [Step; 3], over: Option<Verdict>) -
         gateway: gateway.verdict,
     };
     let writes = [postgres.writes, metadata.writes, gateway.writes].concat();
-    let (status, events) = next(input, &verdicts);
+    // What is being written is not yet what was looked at.
+    let observed = if writes.is_empty() {
+        input.instance.metadata.generation
+    } else {
+        input
+            .instance
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation)
+    };
+    let (status, events) = next(input, &verdicts, observed);
     Plan {
         writes,
         status,
@@ -44,10 +55,16 @@ fn roll_up(input: &Input, postgres: &Verdict, metadata: &Verdict, gateway: &Verd
         return postgres.clone();
     }
     match [metadata, gateway].into_iter().find(|verdict| !verdict.ready) {
-        None => Verdict {
-            reason: InstanceReason::AllComponentsReady,
-            ..Verdict::ready("PostgreSQL, the metadata service and the gateway are ready.".to_owned())
-        },
+        None => {
+            let doubt = match input.observed.workloads.get(&Component::Postgres) {
+                Some(workload) if !workload.serves(Component::Postgres) => format!(" {}", postgres.message),
+                Some(_) | None => String::new(),
+            };
+            Verdict {
+                reason: InstanceReason::AllComponentsReady,
+                ..Verdict::ready(format!("The metadata service and the gateway are ready.{doubt}"))
+            }
+        }
         Some(verdict) => {
             let unseen = !input.observed.workloads.contains_key(&Component::Metadata);
             let starting = unseen && verdict.reason == InstanceReason::Provisioning;
@@ -62,13 +79,13 @@ fn roll_up(input: &Input, postgres: &Verdict, metadata: &Verdict, gateway: &Verd
 }
 
 /// The status with these conditions, if it says anything new, and what is to be told.
-pub(super) fn next(input: &Input, verdicts: &Verdicts) -> (Option<FireboltInstanceStatus>, Vec<Event>) {
+fn next(input: &Input, verdicts: &Verdicts, observed: Option<i64>) -> (Option<FireboltInstanceStatus>, Vec<Event>) {
     let before = input.instance.status.clone().unwrap_or_default();
     let endpoint = |verdict: &Verdict, endpoint: &String| {
         if verdict.ready { endpoint.clone() } else { String::new() }
     };
     let mut status = FireboltInstanceStatus {
-        observed_generation: input.instance.metadata.generation,
+        observed_generation: observed,
         phase: Some(phase(input, before.phase, verdicts)),
         metadata_ready: verdicts.metadata.ready,
         metadata_endpoint: endpoint(&verdicts.metadata, &input.wanted.metadata_endpoint),
@@ -81,25 +98,20 @@ pub(super) fn next(input: &Input, verdicts: &Verdicts) -> (Option<FireboltInstan
         (InstanceCondition::MetadataReady, &verdicts.metadata),
         (InstanceCondition::GatewayReady, &verdicts.gateway),
     ]
-    .map(|(kind, verdict)| set(input, &mut status, kind, verdict));
+    .map(|(kind, verdict)| set(&mut status, kind, verdict, input.now));
     let events = events(before.phase, &status, verdicts, news[0]);
     let changed = input.instance.status.as_ref() != Some(&status);
     (changed.then_some(status), events)
 }
 
-fn set(input: &Input, status: &mut FireboltInstanceStatus, kind: InstanceCondition, verdict: &Verdict) -> bool {
+fn set(status: &mut FireboltInstanceStatus, kind: InstanceCondition, verdict: &Verdict, now: Timestamp) -> bool {
     let said = Said {
         type_: kind.into(),
         holds: verdict.ready,
         reason: verdict.reason.into(),
         message: verdict.message.clone(),
     };
-    condition::set(
-        &mut status.conditions,
-        said,
-        input.instance.metadata.generation,
-        input.now,
-    )
+    condition::set(&mut status.conditions, said, status.observed_generation, now)
 }
 
 fn phase(input: &Input, before: Option<InstancePhase>, verdicts: &Verdicts) -> InstancePhase {
@@ -146,11 +158,24 @@ fn events(
 
 /// Nothing is to be done but this status.
 pub(super) fn only(input: &Input, verdicts: &Verdicts, look_again: Option<Duration>) -> Plan {
-    let (status, events) = next(input, verdicts);
+    let (status, events) = next(input, verdicts, input.instance.metadata.generation);
     Plan {
         writes: Vec::new(),
         status,
         events,
         look_again,
     }
+}
+
+/// The status of an instance that cannot be looked after at all, for this reason; none if that is what it says.
+pub(super) fn stuck(input: &Input, message: String) -> Option<FireboltInstanceStatus> {
+    let before = input.instance.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    status.phase.get_or_insert(InstancePhase::Provisioning);
+    if status.phase == Some(InstancePhase::Ready) {
+        status.phase = Some(InstancePhase::Degraded);
+    }
+    let verdict = Verdict::not_ready(InstanceReason::EnsureFailed, message);
+    set(&mut status, InstanceCondition::Ready, &verdict, input.now);
+    (status != before).then_some(status)
 }

@@ -76,7 +76,8 @@ impl Verdict {
 impl Step {
     /// Nothing is done, for this reason.
     pub fn held_up(verdict: Verdict) -> Self {
-        let look_again = verdict.is_failure().then_some(STILL_IN_THE_WAY);
+        let unseen = verdict.is_failure() || verdict.reason == InstanceReason::PostgresSwitchRefused;
+        let look_again = unseen.then_some(STILL_IN_THE_WAY);
         Self {
             writes: Vec::new(),
             verdict,

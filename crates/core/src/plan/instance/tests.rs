@@ -94,6 +94,15 @@ mod the_order {
     }
 
     #[test]
+    fn a_gateway_that_was_lost_comes_back_without_the_metadata_service() {
+        let case = instance()
+            .ready()
+            .pods(Component::Metadata, pods(1, 0))
+            .lost(Object::GatewayDeployment);
+        assert_eq!(writes(&case), create(&[Object::GatewayDeployment]));
+    }
+
+    #[test]
     fn a_gateway_that_exists_is_looked_after_without_the_metadata_service() {
         let case = instance()
             .ready()
@@ -148,6 +157,15 @@ mod the_order {
             ]
         );
         assert!(gone.needs_live_reads());
+        let rolling = Workload {
+            updated: 0,
+            ..pods(1, 1)
+        };
+        assert_eq!(
+            writes(&gone.pods(Component::Gateway, rolling)),
+            [],
+            "a pod still runs under ours"
+        );
         let never = [Object::GatewayAccount, Object::GatewayRole, Object::GatewayRoleBinding]
             .into_iter()
             .fold(user(instance().ready()), Case::lost);
@@ -218,6 +236,36 @@ mod what_is_said {
             message,
             "The metadata service is not ready: 0 of 1 pods ready. PostgreSQL: 0 of 1 pods ready."
         );
+    }
+
+    #[test]
+    fn what_is_only_just_written_has_not_been_looked_at() {
+        let edited = instance()
+            .ready()
+            .reported()
+            .but(|case| case.instance.metadata.generation = Some(2));
+        let writing = edited
+            .clone()
+            .with(Object::MetadataDeployment, |child| child.intact = false);
+        assert_eq!(writing.plan().status, None, "nothing to say of the new generation yet");
+        let status = edited.status();
+        assert_eq!(status.observed_generation, Some(2));
+        assert!(
+            status
+                .conditions
+                .iter()
+                .all(|condition| condition.observed_generation == Some(2))
+        );
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_looked_after_says_so() {
+        let case = instance().ready().at(Ready);
+        let status = case.stuck("no rights").expect("news");
+        assert_eq!(status.phase, Some(Degraded));
+        assert_eq!(status.conditions[0].reason, "EnsureFailed");
+        let told = case.but(|case| case.instance.status = Some(status));
+        assert_eq!(told.stuck("no rights"), None);
     }
 
     #[test]
@@ -327,7 +375,7 @@ mod credentials {
             "main-metadata-postgres-creds",
             "data-main-metadata-pg-0",
             "Restore the Secret",
-            "pod main-metadata-pg-0",
+            "delete StatefulSet main-metadata-pg and then",
         ] {
             assert!(message.contains(part), "{message}");
         }
@@ -362,6 +410,27 @@ mod credentials {
         let case = if external { case.external() } else { case };
         assert_eq!(writes(&case), []);
         assert_eq!(said(&case).0, reason);
+    }
+
+    #[rstest]
+    fn a_service_that_runs_is_no_less_ready_because_they_cannot_be_read(
+        #[values(Credentials::Unknown, Credentials::Unreadable("forbidden".to_owned()))] credentials: Credentials,
+        #[values(false, true)] external: bool,
+    ) {
+        let case = instance()
+            .ready()
+            .at(Ready)
+            .but(|case| case.observed.credentials = credentials);
+        let case = case.lost(Object::MetadataService);
+        let case = if external {
+            case.external()
+                .but(|case| case.observed.database = Some(Database::External))
+        } else {
+            case
+        };
+        assert_eq!(writes(&case), [], "nothing can be rendered");
+        assert_eq!(case.status().phase, Some(Ready));
+        assert_eq!(case.status().metadata_endpoint, "metadata:7000");
     }
 
     #[test]
@@ -412,25 +481,22 @@ mod another_database {
     #[test]
     fn takes_the_place_of_our_own_once_no_engine_is_left_and_leaves_the_data_alone() {
         let case = instance().ready().external();
-        let case = case.with(Object::MetadataDeployment, |child| child.intact = false);
-        let deleted: Vec<Write> = writes(&case);
-        assert_eq!(deleted.len(), 3);
-        assert!(matches!(
-            &deleted[0],
-            Write::Delete {
-                kind: Kind::StatefulSet,
-                ..
-            }
-        ));
-        assert!(matches!(
-            &deleted[1],
-            Write::Delete {
-                kind: Kind::Service,
-                ..
-            }
-        ));
-        assert_eq!(deleted[2], Write::Apply(Object::MetadataDeployment));
-        assert!(case.needs_live_reads(), "an engine may have come");
+        let moving = case
+            .clone()
+            .with(Object::MetadataDeployment, |child| child.intact = false);
+        assert_eq!(writes(&moving), [Write::Apply(Object::MetadataDeployment)]);
+        assert!(moving.needs_live_reads(), "an engine may have come");
+        let moved = case.but(|case| case.observed.database = Some(Database::External));
+        let starting = moved.clone().pods(Component::Metadata, pods(1, 0));
+        assert_eq!(writes(&starting), [], "the old one stays until the service has left it");
+        let kinds: Vec<String> = writes(&moved)
+            .into_iter()
+            .map(|write| match write {
+                Write::Delete { kind, .. } => kind.to_string(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(kinds, ["StatefulSet", "Service"]);
     }
 }
 
@@ -491,9 +557,11 @@ mod the_end {
             (status.metadata_endpoint.as_str(), status.gateway_endpoint.as_str()),
             ("", "")
         );
-        assert_eq!(
-            said(&case),
-            ("Deleting".to_owned(), "Gateway is being removed.".to_owned())
+        let (reason, message) = said(&case);
+        assert_eq!(reason, "Deleting");
+        assert!(
+            message.starts_with("Gateway is being removed: Service main-gateway, "),
+            "{message}"
         );
     }
 
@@ -572,12 +640,56 @@ mod the_end {
     fn a_claim_of_the_database_goes_too() {
         let claim = Leftover {
             component: Component::Postgres,
-            last: true,
+            order: Order::Data,
             kind: Kind::PersistentVolumeClaim,
             name: "data-main-metadata-pg-0".to_owned(),
             meta: ours("claim"),
         };
-        let case = instance().deleting().but(|case| case.observed.leftovers.push(claim));
+        let case = instance()
+            .has(Object::PostgresCredentials)
+            .at(Ready)
+            .deleting()
+            .but(|case| case.observed.leftovers.push(claim));
         assert_eq!(deleted(&case), ["PersistentVolumeClaim data-main-metadata-pg-0"]);
+        let held = case.but(|case| {
+            let claim = case.observed.leftovers.last_mut().expect("the claim");
+            claim.meta.terminating = true;
+            claim.meta.foreign_finalizers = vec!["example.com/backup".to_owned()];
+        });
+        assert_eq!(deleted(&held.clone().reported()), [""; 0], "its password stays with it");
+        let (reason, message) = said(&held);
+        assert_eq!(reason, "ExternalFinalizer");
+        assert!(message.contains("Its password and the instance stay"), "{message}");
+        let released = held.but(|case| drop(case.observed.leftovers.pop()));
+        assert_eq!(deleted(&released), ["Secret main-metadata-postgres-creds"]);
+    }
+
+    #[test]
+    fn orphaned_means_that_everything_stays() {
+        let case = instance().ready().deleting().but(|case| {
+            let finalizers = case.instance.metadata.finalizers.get_or_insert_default();
+            finalizers.push("orphan".to_owned());
+        });
+        assert_eq!(writes(&case), [Write::RemoveFinalizer]);
+    }
+
+    #[test]
+    fn an_engine_that_comes_late_does_not_bring_it_back() {
+        for object in [
+            Object::PostgresSet,
+            Object::MetadataDeployment,
+            Object::PostgresCredentials,
+        ] {
+            let case = instance().ready().lost(object).deleting().engines(&["late"]);
+            assert_eq!(writes(&case), [], "{object:?}");
+            assert_eq!(said(&case).0, "DeletionBlocked");
+        }
+        let going = instance()
+            .ready()
+            .with(Object::MetadataDeployment, |child| child.meta.terminating = true);
+        assert_eq!(
+            writes(&going.lost(Object::GatewayBudget).deleting().engines(&["late"])),
+            []
+        );
     }
 }

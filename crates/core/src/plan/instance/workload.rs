@@ -19,20 +19,23 @@ pub struct Workload {
     pub ready: i32,
     /// Whether Kubernetes has given up waiting for the newest specification.
     pub overdue: bool,
-    /// Why pods are not ready, in sentences.
+    /// Whether a pod that found its node does not come up.
+    pub broken: bool,
+    /// Why pods are not there or not ready, in sentences.
     pub causes: Vec<String>,
 }
 
 impl Workload {
     /// All pods run the newest specification.
-    fn is_rolled_out(&self) -> bool {
+    pub(super) fn is_rolled_out(&self) -> bool {
         self.observed && self.updated >= self.wanted && self.total <= self.updated
     }
 
     /// Whether it serves. Pods of an older specification serve too, unless those of the newest do not come up: then nobody
     /// may take it for well. Where pods are replaced only after they are gone, an older one is on its way out.
-    pub(super) fn serves(&self, component: Component) -> bool {
-        let stuck = !self.is_rolled_out() && (self.overdue || !self.causes.is_empty());
+    #[must_use]
+    pub fn serves(&self, component: Component) -> bool {
+        let stuck = !self.is_rolled_out() && (self.overdue || self.broken);
         match component {
             Component::Gateway => self.ready > 0 && !stuck,
             Component::Postgres | Component::Metadata => self.ready > 0 && self.is_rolled_out(),
@@ -85,12 +88,13 @@ mod tests {
     #[rstest]
     #[case::all_ready(settled(2, 2), true)]
     #[case::one_is_enough(settled(2, 1), true)]
-    #[case::one_crashes(Workload { causes: vec!["Pod a crashes.".to_owned()], ..settled(2, 1) }, true)]
+    #[case::one_crashes(Workload { broken: true, ..settled(2, 1) }, true)]
     #[case::none_ready(settled(2, 0), false)]
     #[case::none_wanted(settled(0, 0), false)]
     #[case::rolls(rolling(), true)]
     #[case::is_about_to_roll(Workload { observed: false, ..settled(2, 2) }, true)]
-    #[case::new_pod_crashes(Workload { causes: vec!["Pod a crashes.".to_owned()], ..rolling() }, false)]
+    #[case::new_pod_waits_for_a_node(Workload { causes: vec!["Pod a cannot be scheduled.".to_owned()], ..rolling() }, true)]
+    #[case::new_pod_crashes(Workload { broken: true, ..rolling() }, false)]
     #[case::no_progress(Workload { overdue: true, ..rolling() }, false)]
     fn a_gateway_serves_while_it_rolls_but_not_if_it_is_stuck(#[case] gateway: Workload, #[case] serves: bool) {
         assert_eq!(gateway.serves(Component::Gateway), serves);

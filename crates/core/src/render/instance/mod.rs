@@ -16,8 +16,8 @@ pub use gateway::{
     gateway_config_map, gateway_deployment, gateway_disruption_budget, gateway_role, gateway_role_binding,
     gateway_service, gateway_service_account,
 };
-pub(crate) use metadata::{CREDENTIALS_VOLUME, METADATA_VOLUMES, is_plain};
-pub use metadata::{metadata_config_map, metadata_deployment, metadata_service};
+pub use metadata::{CREDENTIALS_VOLUME, metadata_config_map, metadata_deployment, metadata_service};
+pub(crate) use metadata::{METADATA_VOLUMES, is_plain};
 pub use postgres::{
     POSTGRES_CLAIM, POSTGRES_DATABASE, POSTGRES_USER, postgres_claim_name, postgres_credentials, postgres_service,
     postgres_stateful_set,

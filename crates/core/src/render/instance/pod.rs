@@ -7,6 +7,9 @@ use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, PodTemplateSpe
 
 use crate::resolve::instance::{EffectiveInstance, component_labels};
 
+/// How long new pods may take before Kubernetes says that a rollout makes no progress, in seconds.
+pub(super) const PROGRESS_DEADLINE: i32 = 120;
+
 /// What the operator puts into the pods of a component.
 pub(super) struct Own<Build> {
     pub component: Component,

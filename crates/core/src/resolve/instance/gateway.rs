@@ -43,10 +43,13 @@ pub struct Gateway {
 pub(super) fn resolve(instance: &str, spec: &GatewaySpec, defaults: &Defaults, ipv6: bool) -> Gateway {
     let mut template = template::forward(spec.template.as_ref(), ENVOY_CONTAINER);
     let pod = template.spec.get_or_insert_default();
+    let own = InstanceNames(instance).gateway();
+    // Whoever names ours gets ours.
     let service_account = pod
         .service_account_name
-        .is_none()
-        .then(|| InstanceNames(instance).gateway());
+        .as_ref()
+        .is_none_or(|name| *name == own)
+        .then_some(own);
     fill(pod, instance, service_account.as_ref(), defaults);
     Gateway {
         replicas: spec.replicas.unwrap_or(REPLICAS),

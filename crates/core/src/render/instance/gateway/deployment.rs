@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::container::container;
 use super::{CONFIG_FILE, CONFIG_VOLUME, TEMPORARY_VOLUME, bootstrap};
 use crate::canonical;
-use crate::render::instance::pod::{Own, scratch, template};
+use crate::render::instance::pod::{Own, PROGRESS_DEADLINE, scratch, template};
 use crate::render::instance::{metadata, selector};
 use crate::resolve::instance::EffectiveInstance;
 
@@ -31,6 +31,8 @@ pub fn gateway_deployment(instance: &EffectiveInstance) -> Deployment {
                 }),
             }),
             template: pod_template(instance),
+            progress_deadline_seconds: Some(PROGRESS_DEADLINE),
+            paused: Some(false),
             ..DeploymentSpec::default()
         }),
         ..Deployment::default()

@@ -3,12 +3,11 @@
 use firebolt_api::key::{Annotation, Component};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
 use k8s_openapi::api::core::v1::{ConfigMapVolumeSource, KeyToPath, PodTemplateSpec, SecretVolumeSource, Volume};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::config;
 use super::container::container;
-use super::{CONFIG_VOLUME, CREDENTIALS_VOLUME, TEMPORARY_VOLUME, database};
-use crate::render::instance::pod::{Own, scratch, template, texts};
+use super::{CONFIG_VOLUME, CREDENTIALS_VOLUME, TEMPORARY_VOLUME};
+use crate::render::instance::pod::{Own, PROGRESS_DEADLINE, scratch, template};
 use crate::render::instance::{PASSWORD_KEY, USERNAME_KEY, metadata, selector};
 use crate::resolve::instance::EffectiveInstance;
 
@@ -18,10 +17,7 @@ const GRACE_PERIOD: i64 = 30;
 #[must_use]
 pub fn metadata_deployment(instance: &EffectiveInstance, credentials_hash: &str) -> Deployment {
     Deployment {
-        metadata: ObjectMeta {
-            annotations: Some(texts(vec![database(instance)])),
-            ..metadata(instance, instance.names().metadata(), Component::Metadata)
-        },
+        metadata: metadata(instance, instance.names().metadata(), Component::Metadata),
         spec: Some(DeploymentSpec {
             replicas: Some(1),
             selector: selector(instance, Component::Metadata),
@@ -31,6 +27,8 @@ pub fn metadata_deployment(instance: &EffectiveInstance, credentials_hash: &str)
                 rolling_update: None,
             }),
             template: pod_template(instance, credentials_hash),
+            progress_deadline_seconds: Some(PROGRESS_DEADLINE),
+            paused: Some(false),
             ..DeploymentSpec::default()
         }),
         ..Deployment::default()

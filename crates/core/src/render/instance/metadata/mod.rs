@@ -19,7 +19,7 @@ pub use service::metadata_service;
 /// Names of volumes that the operator puts into the pods. A template with such a volume is refused.
 pub(crate) const METADATA_VOLUMES: [&str; 3] = [CONFIG_VOLUME, CREDENTIALS_VOLUME, TEMPORARY_VOLUME];
 /// The volume with the credentials of the database, which is closed to all containers but the service itself.
-pub(crate) const CREDENTIALS_VOLUME: &str = "postgres-creds";
+pub const CREDENTIALS_VOLUME: &str = "postgres-creds";
 const CONFIG_VOLUME: &str = "config";
 const TEMPORARY_VOLUME: &str = "tmp";
 
