@@ -25,13 +25,13 @@ mod tests {
     use super::*;
     use crate::render::differences;
 
-    fn config(data: serde_json::Value) -> ConfigMap {
+    fn config(data: &serde_json::Value) -> ConfigMap {
         stamped(serde_json::from_value(json!({ "metadata": { "name": "c" }, "data": data })).expect("a ConfigMap"))
     }
 
     #[test]
     fn what_is_no_longer_rendered_shows() {
-        let (before, after) = (config(json!({ "a": "1", "b": "2" })), config(json!({ "a": "1" })));
+        let (before, after) = (config(&json!({ "a": "1", "b": "2" })), config(&json!({ "a": "1" })));
         assert_eq!(
             differences(&after, &before),
             ["metadata.annotations.firebolt.io/fingerprint"]

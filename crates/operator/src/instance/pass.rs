@@ -104,7 +104,7 @@ impl Controller {
             }
             Some(_) | None => None,
         };
-        let decision = match decide(&self.context, instance, memory, shown).await {
+        let decision = match Box::pin(decide(&self.context, instance, memory, shown)).await {
             Ok(decision) => decision,
             Err(error) => {
                 self.say_stuck(instance, &error, memory).await;

@@ -4,7 +4,7 @@ use firebolt_api::condition::InstanceReason;
 
 use super::input::Input;
 use super::output::{Component, Object};
-use super::step::{Step, Verdict, ensure, remove};
+use super::step::{Step, Verdict, ensure, foreign, remove};
 use super::workload::Workload;
 
 /// Comes first: its addresses decide what the others say.
@@ -16,6 +16,10 @@ const REST: [Object; 3] = [Object::GatewayConfig, Object::GatewayDeployment, Obj
 pub(super) fn step(input: &Input, metadata: &Step) -> Step {
     if let Some(message) = input.wanted.rejected.get(&Component::Gateway) {
         return Step::held_up(Verdict::not_ready(InstanceReason::TemplateRejected, message.clone()));
+    }
+    let account = if input.wanted.own_account { &ACCOUNT[..] } else { &[] };
+    if let Some(foreign) = foreign(input, &[&SERVICE, account, &REST].concat()) {
+        return Step::held_up(foreign);
     }
     let existed = [Object::GatewayService, Object::GatewayDeployment]
         .iter()
@@ -30,7 +34,6 @@ pub(super) fn step(input: &Input, metadata: &Step) -> Step {
         let message = format!("The gateway cannot be set up: {refusal}");
         return Step::held_up(Verdict::not_ready(InstanceReason::EnsureFailed, message));
     }
-    let account = if input.wanted.own_account { &ACCOUNT[..] } else { &[] };
     let addressed = input.observed.objects.contains_key(&Object::GatewayService);
     let rest = if addressed { &REST[..] } else { &[] };
     match ensure(input, &[&SERVICE, account, rest].concat()) {

@@ -1,10 +1,11 @@
 //! The metadata service.
 
-use firebolt_api::condition::InstanceReason;
+use firebolt_api::condition::{InstanceCondition, InstanceReason};
 
 use super::input::{Credentials, Input};
 use super::output::{Component, Object};
 use super::step::{Step, Verdict, ensure};
+use super::workload::Workload;
 
 const OBJECTS: [Object; 3] = [
     Object::MetadataConfig,
@@ -84,7 +85,7 @@ fn verdict(input: &Input, postgres: &Step) -> Verdict {
             "The metadata service is being created.".to_owned(),
         );
     };
-    if workload.serves(Component::Metadata) {
+    if workload.serves(Component::Metadata) || still_serves(input, workload) {
         let doubt = match &input.observed.credentials {
             Credentials::Unreadable(_) => format!(" {}", postgres.verdict.message),
             Credentials::Unknown | Credentials::Missing | Credentials::Unusable(_) | Credentials::Usable => {
@@ -99,4 +100,10 @@ fn verdict(input: &Input, postgres: &Step) -> Verdict {
         message = format!("{message} {}", postgres.verdict.message);
     }
     Verdict::not_ready(InstanceReason::Provisioning, message)
+}
+
+/// The counts are about an older specification, or about the same one beside which somebody changed something. What was
+/// said last holds until Kubernetes has looked.
+fn still_serves(input: &Input, workload: &Workload) -> bool {
+    !workload.observed && workload.ready > 0 && input.said(InstanceCondition::MetadataReady)
 }

@@ -30,8 +30,9 @@ pub(super) fn conclude(input: &Input, steps: [Step; 3], over: Option<Verdict>) -
         gateway: gateway.verdict,
     };
     let writes = [postgres.writes, metadata.writes, gateway.writes].concat();
-    // What is being written is not yet what was looked at.
-    let observed = if writes.is_empty() {
+    // What is being written, or was and Kubernetes has not looked yet, is not what was looked at.
+    let seen = input.observed.workloads.values().all(|workload| workload.observed);
+    let observed = if writes.is_empty() && seen {
         input.instance.metadata.generation
     } else {
         input
@@ -54,7 +55,10 @@ fn roll_up(input: &Input, postgres: &Verdict, metadata: &Verdict, gateway: &Verd
     if postgres.reason == InstanceReason::PostgresSwitchRefused {
         return postgres.clone();
     }
-    match [metadata, gateway].into_iter().find(|verdict| !verdict.ready) {
+    // What cannot go on by itself comes first.
+    let verdicts = [metadata, gateway];
+    let failure = verdicts.into_iter().find(|verdict| verdict.is_failure());
+    match failure.or_else(|| verdicts.into_iter().find(|verdict| !verdict.ready)) {
         None => {
             let doubt = match input.observed.workloads.get(&Component::Postgres) {
                 Some(workload) if !workload.serves(Component::Postgres) => format!(" {}", postgres.message),

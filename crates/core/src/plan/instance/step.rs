@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firebolt_api::condition::InstanceReason;
+use firebolt_api::condition::{InstanceCondition, InstanceReason};
 
 use super::input::Input;
 use super::output::{Object, Write};
@@ -93,7 +93,7 @@ pub(super) fn ensure(input: &Input, objects: &[Object]) -> Result<Vec<Write>, Ve
     for &object in objects {
         match input.observed.objects.get(&object) {
             None => writes.push(Write::Create(object)),
-            Some(child) if !child.meta.owned => return Err(foreign(input, object, &child.meta.uid)),
+            Some(child) if !child.meta.owned => return Err(taken(input, object, &child.meta.uid)),
             // It has to be gone before there can be another.
             Some(child) if child.meta.terminating => {}
             Some(child) if child.intact => {}
@@ -103,7 +103,15 @@ pub(super) fn ensure(input: &Input, objects: &[Object]) -> Result<Vec<Write>, Ve
     Ok(writes)
 }
 
-fn foreign(input: &Input, object: Object, uid: &str) -> Verdict {
+/// What is to be said if an object of somebody else has the name of one of these.
+pub(super) fn foreign(input: &Input, objects: &[Object]) -> Option<Verdict> {
+    objects.iter().find_map(|object| {
+        let child = input.observed.objects.get(object).filter(|child| !child.meta.owned)?;
+        Some(taken(input, *object, &child.meta.uid))
+    })
+}
+
+fn taken(input: &Input, object: Object, uid: &str) -> Verdict {
     let (kind, name) = (object.kind(), object.name(input.name()));
     let message = format!(
         "{kind} {name} (uid {uid}) belongs to somebody else, and the operator does not touch it. Delete or rename it; the \
@@ -129,5 +137,12 @@ pub(super) fn remove(input: &Input, objects: &[Object]) -> Vec<Write> {
 impl Input<'_> {
     pub(super) fn name(&self) -> &str {
         self.instance.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the condition was last said to hold.
+    pub(super) fn said(&self, condition: InstanceCondition) -> bool {
+        let type_: &str = condition.into();
+        let mut conditions = self.instance.status.iter().flat_map(|status| &status.conditions);
+        conditions.any(|known| known.type_ == type_ && known.status == "True")
     }
 }

@@ -7,7 +7,7 @@ use strum::IntoEnumIterator;
 
 use super::fixture::{Case, instance, ours, pods};
 use super::*;
-use crate::plan::{Child, Severity};
+use crate::plan::{Child, Meta, Severity};
 
 fn writes(case: &Case) -> Vec<Write> {
     case.plan().writes
@@ -236,6 +236,43 @@ mod what_is_said {
             message,
             "The metadata service is not ready: 0 of 1 pods ready. PostgreSQL: 0 of 1 pods ready."
         );
+    }
+
+    #[test]
+    fn a_failure_is_told_before_what_is_merely_under_way() {
+        let taken = Child {
+            meta: Meta {
+                owned: false,
+                ..ours("theirs")
+            },
+            intact: false,
+        };
+        let case = instance().but(|case| {
+            case.observed.objects.insert(Object::GatewayDeployment, taken);
+        });
+        assert_eq!(case.status().phase, Some(Failed));
+        assert_eq!(said(&case).0, "ForeignObject");
+    }
+
+    #[test]
+    fn what_kubernetes_has_not_looked_at_yet_is_as_it_was() {
+        let unseen = Workload {
+            observed: false,
+            ..pods(1, 1)
+        };
+        let rest = instance().ready().reported();
+        for component in [Component::Metadata, Component::Gateway] {
+            let case = rest.clone().pods(component, unseen.clone());
+            assert_eq!(case.plan().status, None, "{component}");
+            let edited = case.but(|case| case.instance.metadata.generation = Some(2));
+            assert_eq!(
+                edited.plan().status,
+                None,
+                "{component}: nothing to say of the new generation yet"
+            );
+        }
+        let new = instance().ready().pods(Component::Metadata, unseen);
+        assert!(!new.status().metadata_ready, "nothing was ever said of it");
     }
 
     #[test]
