@@ -20,8 +20,12 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// How long to wait before a question is asked again.
 const POLL: Duration = Duration::from_millis(50);
 const NAMESPACE: &str = "demo";
+/// The instance of the example.
+const INSTANCE: &str = "main";
 /// The engine of the example.
 const ENGINE: &str = "analytics";
+/// The kinds of what the operator makes for an instance before its gateway, and what Kubernetes makes of that.
+const MADE: &str = "secret,statefulset,deployment,service,configmap,pod";
 /// What the operator is called among the processes of the cluster.
 const OPERATOR: &str = "firebolt-operator";
 
@@ -75,9 +79,12 @@ async fn show(root: &Path, dir: &Path) -> Outcome {
     let ready = start(&operator, &cluster).await?;
     step("operator", &ready);
     apply_examples(root, &cluster)?;
-    roll_out(&cluster)?;
-    println!("\n$ kubectl get firebolt");
-    print!("{}", cluster.kubectl(&["get", "firebolt"])?);
+    watch(&cluster)?;
+    show_command(
+        &cluster,
+        &["get", MADE, "-l", &format!("{}={INSTANCE}", Label::Instance)],
+    )?;
+    show_command(&cluster, &["get", "firebolt"])?;
     println!("\nA mistake is refused before it is stored, with the field and the remedy:\n");
     match cluster.kubectl_with_input(&["apply", "-f", "-"], MISTAKEN) {
         Ok(_) => return Err("the API server accepted a mistaken engine".into()),
@@ -189,50 +196,48 @@ fn apply_examples(root: &Path, cluster: &Cluster) -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-/// Shows what an engine waits for, gives it that, and shows how far it gets on a cluster without nodes.
-fn roll_out(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
-    step("engine", &reason(cluster, |said| !said.starts_with("Initializing"))?);
-    let id = r#"{"spec":{"id":"01K9ZDEMODEMODEMODEMODEMOD"}}"#;
-    cluster.kubectl(&["patch", "fireboltinstance", "main", "--type=merge", "-p", id])?;
-    let endpoint = r#"{"status":{"metadataEndpoint":"main-metadata:7000"}}"#;
-    let patch = [
-        "patch",
-        "fireboltinstance",
-        "main",
-        "--type=merge",
-        "--subresource=status",
-        "-p",
-        endpoint,
-    ];
-    cluster.kubectl(&patch)?;
+/// Shows how far instance and engine get on a cluster without nodes, and what each says it waits for.
+fn watch(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
+    // PostgreSQL and the metadata service have a pod each.
+    let waits_for_nodes = |said: &str| said.matches("cannot be scheduled").count() == 2;
     step(
         "instance",
-        "its controller is not written yet: id and metadata endpoint set by hand",
+        &reason(cluster, "fireboltinstance", INSTANCE, waits_for_nodes)?,
     );
-    step("engine", &reason(cluster, |said| said.contains("cannot be scheduled"))?);
-    let selector = format!("{}={ENGINE}", Label::Engine);
-    println!("\n$ kubectl get statefulset,service,configmap,pod -l {selector}");
-    print!(
-        "{}",
-        cluster.kubectl(&["get", "statefulset,service,configmap,pod", "-l", &selector])?
+    let waits_for_metadata = |said: &str| said.starts_with("InstanceNotReady") && said.contains("metadata service");
+    step(
+        "engine",
+        &reason(cluster, "fireboltengine", ENGINE, waits_for_metadata)?,
     );
     Ok(())
 }
 
-/// Reason and message of the engine, once they are as `expected`.
-fn reason(cluster: &Cluster, expected: impl Fn(&str) -> bool) -> Result<String, Box<dyn std::error::Error>> {
+/// Reason and message of an object, once they are as `expected`.
+fn reason(
+    cluster: &Cluster,
+    kind: &str,
+    name: &str,
+    expected: impl Fn(&str) -> bool,
+) -> Result<String, Box<dyn std::error::Error>> {
     let path = r#"jsonpath={range .status.conditions[?(@.type=="Ready")]}{.reason}: {.message}{end}"#;
     let deadline = Instant::now() + LIMIT;
     loop {
-        let said = cluster.kubectl(&["get", "fireboltengine", ENGINE, "-o", path])?;
-        if !said.is_empty() && expected(&said) {
+        let said = cluster.kubectl(&["get", kind, name, "-o", path])?;
+        if expected(&said) {
             return Ok(said);
         }
         if Instant::now() > deadline {
-            return Err(format!("wait for engine {ENGINE} to get further: it says {said:?}").into());
+            return Err(format!("wait for {kind} {name} to get further: it says {said:?}").into());
         }
         thread::sleep(POLL);
     }
+}
+
+/// Shows a command and what it prints.
+fn show_command(cluster: &Cluster, arguments: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+    println!("\n$ kubectl {}", arguments.join(" "));
+    print!("{}", cluster.kubectl(arguments)?);
+    Ok(())
 }
 
 fn how_to_go_on(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
@@ -241,14 +246,15 @@ fn how_to_go_on(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
         .parent()
         .unwrap_or(Path::new(""))
         .display();
-    println!("\nThere is no node yet that could run the pods. Try next:\n");
+    println!("\nThis cluster has no node that could run the pods, so this is as far as it gets. Try next:\n");
     println!(
         "  export KUBECONFIG={} PATH=\"{folder}:$PATH\"",
         cluster.kubeconfig_admin().display()
     );
     println!("  kubectl explain fireng.spec.autoStop");
-    println!("  kubectl scale fireng analytics --replicas=3");
-    println!("  kubectl describe fireng analytics");
+    println!("  kubectl describe fire {INSTANCE}");
+    println!("  kubectl delete deployment {INSTANCE}-metadata   # and see it come back");
+    println!("  kubectl delete fire {INSTANCE} --wait=false     # and see what holds it");
     println!("  tail {}", cluster.log(OPERATOR).display());
     println!("  make demo-down      # removes every trace");
     Ok(())

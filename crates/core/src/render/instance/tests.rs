@@ -302,3 +302,21 @@ fn volumes_of_the_operator_are_its_own_even_where_admission_was_bypassed() {
         assert!(volumes.iter().all(|volume| volume.host_path.is_none()), "{volumes:?}");
     }
 }
+
+/// A new text here rolls every gateway of every user at the next upgrade. Change it only for that reason.
+#[test]
+fn the_config_hash_of_a_bare_gateway_never_changes() {
+    let annotations = gateway_pods(&effective(&json!({})))
+        .metadata
+        .and_then(|metadata| metadata.annotations);
+    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"");
+}
+
+/// The same, of the metadata service.
+#[test]
+fn the_config_hash_of_a_bare_metadata_service_never_changes() {
+    let annotations = metadata_pods(&effective(&json!({})), HASH)
+        .metadata
+        .and_then(|metadata| metadata.annotations);
+    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"");
+}

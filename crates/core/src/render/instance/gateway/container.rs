@@ -20,7 +20,13 @@ const WITHDRAWAL: i64 = 10;
 pub(super) fn container(user: Container, metrics_port: u16) -> Container {
     Container {
         // The entry point of the image takes these, be it the binary or a script; not all images have a shell.
-        args: Some(vec!["-c".to_owned(), format!("{CONFIG_FOLDER}/{CONFIG_FILE}")]),
+        args: Some(vec![
+            "-c".to_owned(),
+            format!("{CONFIG_FOLDER}/{CONFIG_FILE}"),
+            // What happened is in the log a second later, not ten.
+            "--file-flush-interval-msec".to_owned(),
+            "1000".to_owned(),
+        ]),
         ports: Some(vec![
             container_port(CLIENT_PORT_NAME, CLIENT_PORT),
             container_port(METRICS_PORT_NAME, metrics_port),

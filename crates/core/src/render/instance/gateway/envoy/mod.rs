@@ -1,30 +1,87 @@
-//! The configuration of Envoy.
+//! What Envoy is told when a gateway starts: which engine a request is for, how to reach it, and what to do if it cannot
+//! be reached.
+//!
+//! The configuration names no engine. A request says which engine it wants (see `select.lua`), the authority of the
+//! request becomes the name of that engine's Service, and Envoy makes a cluster for each name on first use. So creating,
+//! scaling, switching and deleting engines never changes the configuration, and never restarts a gateway.
+//!
+//! Everything is a typed structure that mirrors the message of the same name in Envoy's API; only fields that we set are
+//! in it. Defaults of Envoy that matter to us are spelled out, so that another version of Envoy behaves the same.
+
+#![expect(
+    clippy::enum_variant_names,
+    clippy::struct_excessive_bools,
+    clippy::struct_field_names,
+    reason = "the names and the shapes are those of Envoy's API"
+)]
+
+mod access_log;
+mod admin;
+mod clusters;
+mod connection_manager;
+mod filters;
+mod listener;
+mod local_reply;
+mod message;
+mod overload;
+mod retry;
+mod routes;
+mod select;
 
 use serde::Serialize;
 
-/// The port for clients.
+/// Where clients send their queries. The Service of the gateway points here.
 pub const CLIENT_PORT: u16 = 8080;
-/// The port for the administration of Envoy.
+/// Where Envoy's own commands are served, to processes in the same pod only.
 pub const ADMIN_PORT: u16 = 9901;
-/// The path that tells whether Envoy is healthy.
+/// The path on the client port and on the metrics port that tells whether this gateway takes requests.
 pub const HEALTH_PATH: &str = "/healthz";
+/// The path on the metrics port that Prometheus reads.
+pub const METRICS_PATH: &str = "/stats/prometheus";
 
 /// What the configuration of a gateway depends on. No engine is in it.
+#[derive(Debug, Clone, Copy)]
 pub struct Envoy<'a> {
-    /// The namespace of the engines.
+    /// The namespace of the instance, where its engines are too.
     pub namespace: &'a str,
-    /// The DNS domain of the cluster.
+    /// The domain under which the cluster's Services have their names.
     pub cluster_domain: &'a str,
-    /// The port for metrics.
+    /// Where Prometheus and the probes of the pod ask.
     pub metrics_port: u16,
-    /// Whether to listen on IPv6 addresses.
+    /// Whether pods of this cluster have IPv6 addresses, alone or beside IPv4 ones.
     pub ipv6: bool,
 }
 
-/// The configuration with which Envoy starts.
-#[must_use]
-pub fn bootstrap(envoy: &Envoy) -> impl Serialize {
-    serde_json::json!({
-        "namespace": envoy.namespace, "domain": envoy.cluster_domain, "metrics": envoy.metrics_port, "ipv6": envoy.ipv6,
-    })
+/// The configuration that Envoy starts with, ready to be written as YAML or JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bootstrap {
+    admin: admin::Admin,
+    static_resources: StaticResources,
+    overload_manager: overload::OverloadManager,
+    deferred_stat_options: overload::DeferredStatOptions,
+    layered_runtime: overload::LayeredRuntime,
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct StaticResources {
+    listeners: Vec<listener::Listener>,
+    clusters: Vec<clusters::Cluster>,
+}
+
+/// The configuration of a gateway.
+#[must_use]
+pub fn bootstrap(envoy: &Envoy) -> Bootstrap {
+    Bootstrap {
+        admin: admin::admin(),
+        static_resources: StaticResources {
+            listeners: vec![listener::clients(envoy), listener::metrics(envoy)],
+            clusters: vec![clusters::engines(envoy), clusters::admin()],
+        },
+        overload_manager: overload::overload_manager(),
+        deferred_stat_options: overload::deferred_stat_options(),
+        layered_runtime: overload::layered_runtime(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

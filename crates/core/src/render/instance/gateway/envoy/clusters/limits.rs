@@ -1,0 +1,40 @@
+//! How much of a gateway one engine may take up.
+
+use serde::Serialize;
+
+use super::super::overload;
+
+/// Queries of one engine that run at the same time through one gateway pod.
+const RUNNING: u32 = 1024;
+/// Queries of one engine that wait until one of those has ended.
+const WAITING: u32 = 1024;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct CircuitBreakers {
+    thresholds: Vec<Thresholds>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Thresholds {
+    priority: &'static str,
+    max_connections: u32,
+    max_pending_requests: u32,
+    max_requests: u32,
+    max_retries: u32,
+}
+
+pub(super) fn per_engine() -> CircuitBreakers {
+    CircuitBreakers {
+        thresholds: vec![Thresholds {
+            priority: "DEFAULT",
+            // Each query has a connection of its own, so this is what limits the running ones.
+            max_connections: RUNNING,
+            max_pending_requests: WAITING,
+            // Room for all of them: a connection is given to the next query before the last one is counted off.
+            max_requests: RUNNING + WAITING,
+            // Unlike the others, this one counts for all engines together, and a repeated query counts until it ends. It
+            // must not be what makes queries of one engine fail while the pods of another are replaced.
+            max_retries: overload::MAX_CLIENT_CONNECTIONS,
+        }],
+    }
+}

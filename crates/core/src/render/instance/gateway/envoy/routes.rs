@@ -1,0 +1,117 @@
+//! Which cluster a request goes to.
+
+use serde::Serialize;
+
+use super::message::{HeaderMatch, Span, StringMatch};
+use super::retry::{self, RetryPolicy};
+use super::{Envoy, METRICS_PATH, clusters, listener, select};
+
+/// How long a query may go without a byte in either direction: many say nothing until their result is there. What ends
+/// sooner is a connection whose other side is gone, which keep-alive packets find out.
+const LONGEST_SILENCE: Span = Span::seconds(24 * 60 * 60);
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct RouteConfiguration {
+    name: &'static str,
+    virtual_hosts: Vec<VirtualHost>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct VirtualHost {
+    name: &'static str,
+    domains: Vec<String>,
+    routes: Vec<Route>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Route {
+    #[serde(rename = "match")]
+    matches: RouteMatch,
+    route: RouteAction,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_body_buffer_limit: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct RouteMatch {
+    #[serde(flatten)]
+    path: PathMatch,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<HeaderMatch>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dynamic_metadata: Vec<select::SelectionMatch>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum PathMatch {
+    Path(&'static str),
+    Prefix(&'static str),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct RouteAction {
+    cluster: &'static str,
+    timeout: Span,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_timeout: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_policy: Option<RetryPolicy>,
+}
+
+/// Requests for an engine. The client's authority leads nowhere: only names of Services of engines in our namespace
+/// match, and only if the selection said that it chose the engine, which no client can say in its place.
+pub(super) fn to_engines(envoy: &Envoy) -> RouteConfiguration {
+    let route = Route {
+        matches: RouteMatch {
+            path: PathMatch::Prefix("/"),
+            headers: Vec::new(),
+            dynamic_metadata: vec![select::selected()],
+        },
+        route: RouteAction {
+            cluster: clusters::ENGINES,
+            // A query takes as long as it takes. Whoever sent it decides when to give up.
+            timeout: Span::ZERO,
+            idle_timeout: Some(LONGEST_SILENCE),
+            retry_policy: Some(retry::policy()),
+        },
+        request_body_buffer_limit: Some(listener::REPLAYED_BYTES),
+    };
+    RouteConfiguration {
+        name: "local_route",
+        virtual_hosts: vec![VirtualHost {
+            name: "default",
+            domains: vec![format!("*{}", select::authority_suffix(envoy))],
+            routes: vec![route],
+        }],
+    }
+}
+
+/// The one command of Envoy that may be used from outside the pod.
+pub(super) fn to_metrics() -> RouteConfiguration {
+    let route = Route {
+        matches: RouteMatch {
+            path: PathMatch::Path(METRICS_PATH),
+            headers: vec![HeaderMatch {
+                name: ":method",
+                string_match: StringMatch::Exact("GET"),
+            }],
+            dynamic_metadata: Vec::new(),
+        },
+        route: RouteAction {
+            cluster: clusters::ADMIN,
+            timeout: Span::seconds(15),
+            idle_timeout: None,
+            retry_policy: None,
+        },
+        request_body_buffer_limit: None,
+    };
+    RouteConfiguration {
+        name: "stats_route",
+        virtual_hosts: vec![VirtualHost {
+            name: "stats",
+            domains: vec!["*".to_owned()],
+            routes: vec![route],
+        }],
+    }
+}

@@ -1,0 +1,66 @@
+//! What we render against the real Envoy: it accepts every configuration, and finds nothing outdated in it.
+
+use std::fs;
+use std::process::Command;
+
+use firebolt_core::render::instance::gateway::envoy::{Envoy, bootstrap};
+use localkube::tools::{Binary, Tools};
+use rstest::rstest;
+
+/// Whether Envoy accepts a configuration, and what it says about it.
+fn validate(configuration: &str) -> (bool, String) {
+    let folder = tempfile::tempdir().expect("create a folder");
+    let file = folder.path().join("envoy.yaml");
+    fs::write(&file, configuration).expect("write the configuration");
+    let binary = Tools::from_env().and_then(|tools| tools.binary(Binary::Envoy));
+    let output = Command::new(binary.expect("find Envoy"))
+        .args(["--mode", "validate", "-c"])
+        .arg(&file)
+        .output()
+        .expect("run Envoy");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), said)
+}
+
+fn rendered(namespace: &str, cluster_domain: &str, metrics_port: u16, ipv6: bool) -> String {
+    firebolt_api::to_yaml(&bootstrap(&Envoy {
+        namespace,
+        cluster_domain,
+        metrics_port,
+        ipv6,
+    }))
+}
+
+#[rstest]
+#[case::bare("data", "cluster.local", 9090)]
+#[case::lowest_port("data", "cluster.local", 1)]
+#[case::highest_port("data", "cluster.local", 65535)]
+#[case::digits("1", "k8s.2.example", 9090)]
+#[case::a_word_that_yaml_knows("true", "null", 9090)]
+#[case::long(
+    "n23456789012345678901234567890123456789012345678901234567890123",
+    "a.long.domain.example.com",
+    9090
+)]
+fn envoy_accepts(
+    #[case] namespace: &str,
+    #[case] cluster_domain: &str,
+    #[case] metrics_port: u16,
+    #[values(false, true)] ipv6: bool,
+) {
+    let (accepted, said) = validate(&rendered(namespace, cluster_domain, metrics_port, ipv6));
+    assert!(accepted, "{said}");
+    assert!(!said.contains("[warning]") && !said.contains("[error]"), "{said}");
+}
+
+#[rstest]
+#[case::an_unknown_field("ignore_health_on_host_removal", "ignore_health_on_host_renewal")]
+#[case::an_unknown_extension("previous_hosts.v3", "previous_hosts.v9")]
+#[case::an_unknown_flag("UH", "XX")]
+#[case::a_script_that_does_not_parse("function envoy_on_request", "function function envoy_on_request")]
+fn envoy_refuses(#[case] right: &str, #[case] wrong: &str) {
+    let configuration = rendered("data", "cluster.local", 9090, false);
+    assert!(configuration.contains(right));
+    let (accepted, said) = validate(&configuration.replace(right, wrong));
+    assert!(!accepted, "{said}");
+}

@@ -1,0 +1,42 @@
+//! The handbook has a word on everything that users read in a status.
+
+use std::collections::BTreeSet;
+
+const CONDITIONS: &str = include_str!("../../crates/api/src/condition.rs");
+const INSTANCE_TYPES: &str = include_str!("../../crates/api/src/types/instance.rs");
+const INSTANCES: &str = include_str!("../../docs/operations/instances.md");
+
+/// The variants of an enum, from its source: the crates that the handbook is about are not all linked here.
+fn variants<'source>(source: &'source str, name: &str) -> BTreeSet<&'source str> {
+    let (_, after) = source
+        .split_once(&format!("pub enum {name} {{\n"))
+        .expect("find the enum");
+    let (body, _) = after.split_once("\n}").expect("find its end");
+    let lines = body.lines().map(str::trim);
+    let variants = lines.filter_map(|line| line.strip_suffix(',').filter(|line| !line.starts_with(['/', '#'])));
+    variants.collect()
+}
+
+/// What stands in the first column of the table under a heading.
+fn documented<'manual>(manual: &'manual str, heading: &str) -> BTreeSet<&'manual str> {
+    let (_, after) = manual
+        .split_once(&format!("\n## {heading}\n"))
+        .expect("find the heading");
+    let section = after.split("\n## ").next().unwrap_or(after);
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split('`').next()).collect()
+}
+
+#[test]
+fn every_reason_of_an_instance_has_its_row_and_no_other_has() {
+    let known = variants(CONDITIONS, "InstanceReason");
+    assert!(known.contains("DeletionBlocked"), "{known:?}");
+    assert_eq!(documented(INSTANCES, "Why an instance is not ready"), known);
+}
+
+#[test]
+fn every_phase_of_an_instance_has_its_row_and_no_other_has() {
+    let known = variants(INSTANCE_TYPES, "InstancePhase");
+    assert!(known.contains("Degraded"), "{known:?}");
+    assert_eq!(documented(INSTANCES, "Phases"), known);
+}
