@@ -1,7 +1,7 @@
 # Thin lines over cargo and cargo xtask. `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-api tools lint mutants generate
+.PHONY: help demo demo-down test test-unit test-api test-gateway tools lint mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,7 +12,7 @@ demo: tools ## Run the operator on a local Kubernetes and show what it offers
 demo-down: ## Remove every trace of the demo
 	cargo xtask kube down --dir .local/demo
 
-test: test-unit test-api ## Run every tier, quickest first
+test: test-unit test-api test-gateway ## Run every tier, quickest first
 
 test-unit: ## Run the tests that need no cluster
 	@echo "=== tier: unit ==="
@@ -21,6 +21,10 @@ test-unit: ## Run the tests that need no cluster
 test-api: tools ## Run the tests against a real API server
 	@echo "=== tier: api ==="
 	cargo xtask test api
+
+test-gateway: tools ## Run the tests of the gateway with the real Envoy
+	@echo "=== tier: gateway ==="
+	cargo xtask test gateway
 
 tools: ## Build and fetch the pinned tools into a cache outside the tree, once
 	cargo xtask tools

@@ -1,1 +1,11 @@
-//! Black-box tests on a running local Kubernetes with a node: real Envoy, real PostgreSQL, stand-in engines.
+//! Black-box tests of what runs in a cluster, and what they stand on.
+//!
+//! The gateway tier runs the real Envoy with the configuration that the operator renders for it. Each of its tests has
+//! a network of its own ([`isolation`]), in which the real CoreDNS ([`dns`]) and Envoy ([`envoy`]) use the ports that
+//! they use in a pod. Linux only, and `unshare`, `mount` and `ip` must be installed.
+
+mod child;
+pub mod dns;
+pub mod envoy;
+pub mod isolation;
+pub mod wait;

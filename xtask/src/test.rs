@@ -1,6 +1,7 @@
 //! `cargo xtask test`: the tiers of tests, each with what it needs.
 //!
-//! The name of an integration test says its tier: `tests/api*` needs a real API server, any other needs nothing.
+//! The name of an integration test says its tier: `tests/api*` needs a real API server, `tests/gateway*` and
+//! `tests/envoy*` need the real Envoy, any other needs nothing.
 
 use std::process::{Command, ExitCode};
 
@@ -10,8 +11,12 @@ use localkube::{ATTACH_VARIABLE, Cluster, Options};
 use crate::Outcome;
 
 const API: &str = "api";
+const GATEWAY: &str = "gateway";
+const ENVOY: &str = "envoy";
 /// Tests of the API tier wait for others most of the time, so more of them run than there are cores.
 const API_THREADS: &str = "4";
+/// Tests of the gateway tier wait as well, for timers and name servers.
+const GATEWAY_THREADS: &str = "4";
 
 #[derive(Subcommand)]
 pub(crate) enum Tier {
@@ -27,19 +32,27 @@ pub(crate) enum Tier {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Integration tests called gateway… or envoy…, with the real Envoy
+    Gateway {
+        /// Passed on to the test programs
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
 }
 
 pub(crate) fn run(tier: Tier) -> Outcome {
     match tier {
         Tier::Unit { arguments } => unit(&arguments),
         Tier::Api { arguments } => api(&arguments),
+        Tier::Gateway { arguments } => gateway(&arguments),
     }
 }
 
 fn unit(arguments: &[String]) -> Outcome {
     let mut command = cargo_test();
     command.args(["--lib", "--bins"]);
-    for name in integration_tests()?.iter().filter(|name| !name.starts_with(API)) {
+    let tests = integration_tests()?;
+    for name in tests.iter().filter(|name| !needs_more(name)) {
         command.args(["--test", name]);
     }
     crate::finish(command.arg("--").args(arguments))
@@ -61,6 +74,20 @@ fn api(arguments: &[String]) -> Outcome {
             .env(ATTACH_VARIABLE, cluster.dir())
             .env("RUST_TEST_THREADS", API_THREADS),
     )
+}
+
+fn gateway(arguments: &[String]) -> Outcome {
+    crate::finish(
+        cargo_test()
+            .args(["--test", "gateway*", "--test", "envoy*", "--"])
+            .args(arguments)
+            .env("RUST_TEST_THREADS", GATEWAY_THREADS),
+    )
+}
+
+/// Whether an integration test belongs to another tier than that which needs nothing.
+fn needs_more(test: &str) -> bool {
+    [API, GATEWAY, ENVOY].iter().any(|tier| test.starts_with(tier))
 }
 
 fn cargo_test() -> Command {

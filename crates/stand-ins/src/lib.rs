@@ -3,6 +3,7 @@
 //! They are the only imitations in this repository. Everything else that tests touch is the real program; [`postgres`]
 //! starts one of those the way its image would.
 
+pub mod engine;
 pub mod loopback;
 pub mod metadata;
 pub mod postgres;

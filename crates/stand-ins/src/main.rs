@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use stand_ins::{chain, metadata};
+use stand_ins::{chain, engine, metadata};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The program of the metadata image. Called by this name, the stand-in takes that program's arguments.
@@ -23,6 +23,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Part {
+    /// An engine
+    Engine(engine::Settings),
     /// The metadata service, on a PostgreSQL
     Metadata(MetadataArguments),
 }
@@ -44,6 +46,7 @@ async fn main() -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .init();
     let outcome = match Arguments::parse_from(named_by_program(std::env::args_os())).part {
+        Part::Engine(settings) => engine::run(settings).await.map_err(Into::into),
         Part::Metadata(arguments) => run_metadata(arguments).await,
     };
     match outcome {
@@ -83,8 +86,10 @@ mod tests {
 
     fn parse(line: &str) -> Result<MetadataArguments, clap::Error> {
         let arguments = line.split(' ').map(OsString::from);
-        let Part::Metadata(arguments) = Arguments::try_parse_from(named_by_program(arguments))?.part;
-        Ok(arguments)
+        match Arguments::try_parse_from(named_by_program(arguments))?.part {
+            Part::Metadata(arguments) => Ok(arguments),
+            Part::Engine(settings) => panic!("not the metadata service: {settings:?}"),
+        }
     }
 
     #[test]

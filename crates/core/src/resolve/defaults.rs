@@ -1,12 +1,16 @@
 //! What the operator brings where users say nothing.
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, LocalObjectReference, PodSecurityContext, PodSpec, PodTemplateSpec, SeccompProfile,
-    SecurityContext,
+    Capabilities, Container, Lifecycle, LifecycleHandler, LocalObjectReference, PodSecurityContext, PodSpec,
+    PodTemplateSpec, SeccompProfile, SecurityContext, SleepAction,
 };
 
 /// The user and group that the engine image runs as.
 pub(crate) const ENGINE_USER: i64 = 3473;
+
+/// How long an engine that is to stop goes on serving, in seconds: until then, no gateway knows its address any more. One
+/// that ended sooner would take queries with it that are on their way.
+const ENGINE_WITHDRAWAL: i64 = 5;
 
 /// Choices of whoever runs the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +56,7 @@ impl Defaults {
 
     fn fill_engine(&self, engine: &mut Container) {
         fill_image(engine, &self.engine_image);
+        engine.lifecycle.get_or_insert_with(|| withdrawal(ENGINE_WITHDRAWAL));
         engine.security_context.get_or_insert_with(|| hardened(ENGINE_USER));
     }
 
@@ -102,6 +107,18 @@ pub(crate) fn runtime_default() -> SeccompProfile {
     SeccompProfile {
         type_: "RuntimeDefault".to_owned(),
         localhost_profile: None,
+    }
+}
+
+/// A container goes on as before for a while when it is to stop, and only then is told. Kubernetes waits by itself: not
+/// every image has a shell.
+pub(crate) fn withdrawal(seconds: i64) -> Lifecycle {
+    Lifecycle {
+        pre_stop: Some(LifecycleHandler {
+            sleep: Some(SleepAction { seconds }),
+            ..LifecycleHandler::default()
+        }),
+        ..Lifecycle::default()
     }
 }
 

@@ -5,4 +5,4 @@ pub mod engine;
 pub mod instance;
 
 pub use defaults::Defaults;
-pub(crate) use defaults::{ENGINE_USER, hardened, pull_policy, pull_secrets, runtime_default};
+pub(crate) use defaults::{ENGINE_USER, hardened, pull_policy, pull_secrets, runtime_default, withdrawal};

@@ -165,13 +165,16 @@ impl Looking<'_> {
             name: object.name(&self.effective.name),
             meta: child.meta.clone(),
         });
+        // Whoever has the StatefulSet has its data, as after a deletion that was to leave everything else behind.
+        let set = objects.get(&Object::PostgresSet);
+        let given_away = set.is_some_and(|set| !set.meta.owned);
         let claim = found.claim.as_ref().map(|claim| Leftover {
             component: Component::Postgres,
             order: Order::Data,
             kind: Kind::PersistentVolumeClaim,
             name: claim.name_any(),
             meta: firebolt_core::plan::Meta {
-                owned: self.is_of_postgres(claim),
+                owned: self.is_of_postgres(claim) && !given_away,
                 ..meta(claim, &self.effective.uid)
             },
         });

@@ -309,7 +309,7 @@ fn the_config_hash_of_a_bare_gateway_never_changes() {
     let annotations = gateway_pods(&effective(&json!({})))
         .metadata
         .and_then(|metadata| metadata.annotations);
-    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"");
+    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"d956d023b1169930");
 }
 
 /// The same, of the metadata service.
@@ -318,5 +318,5 @@ fn the_config_hash_of_a_bare_metadata_service_never_changes() {
     let annotations = metadata_pods(&effective(&json!({})), HASH)
         .metadata
         .and_then(|metadata| metadata.annotations);
-    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"");
+    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"633fe55571c611eb");
 }

@@ -1,13 +1,13 @@
 //! The container that is Envoy: what users decide about it, and its identity, which belongs to the operator.
 
-use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Lifecycle, LifecycleHandler, Probe, SleepAction};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::envoy::{CLIENT_PORT, HEALTH_PATH};
 use super::{CLIENT_PORT_NAME, CONFIG_FILE, CONFIG_VOLUME, METRICS_PORT_NAME, TEMPORARY_VOLUME};
 use crate::render::instance::container_port;
 use crate::render::instance::pod::{mount, read_only};
-use crate::resolve::hardened;
+use crate::resolve::{hardened, withdrawal};
 
 /// The user and group that the image runs as.
 const USER: i64 = 101;
@@ -36,13 +36,7 @@ pub(super) fn container(user: Container, metrics_port: u16) -> Container {
             mount(TEMPORARY_VOLUME, "/tmp"),
         ]),
         security_context: Some(hardened(USER)),
-        lifecycle: Some(Lifecycle {
-            pre_stop: Some(LifecycleHandler {
-                sleep: Some(SleepAction { seconds: WITHDRAWAL }),
-                ..LifecycleHandler::default()
-            }),
-            ..Lifecycle::default()
-        }),
+        lifecycle: Some(withdrawal(WITHDRAWAL)),
         // A minute for a start; the other probes wait for it.
         startup_probe: Some(probe(0, 1, 2, 60)),
         readiness_probe: Some(probe(1, 2, 2, 2)),

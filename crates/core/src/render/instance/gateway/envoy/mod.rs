@@ -27,6 +27,7 @@ mod overload;
 mod retry;
 mod routes;
 mod select;
+mod stats;
 
 use serde::Serialize;
 
@@ -57,6 +58,7 @@ pub struct Envoy<'a> {
 pub struct Bootstrap {
     admin: admin::Admin,
     static_resources: StaticResources,
+    stats_config: stats::StatsConfig,
     overload_manager: overload::OverloadManager,
     deferred_stat_options: overload::DeferredStatOptions,
     layered_runtime: overload::LayeredRuntime,
@@ -77,6 +79,7 @@ pub fn bootstrap(envoy: &Envoy) -> Bootstrap {
             listeners: vec![listener::clients(envoy), listener::metrics(envoy)],
             clusters: vec![clusters::engines(envoy), clusters::admin()],
         },
+        stats_config: stats::stats_config(envoy),
         overload_manager: overload::overload_manager(),
         deferred_stat_options: overload::deferred_stat_options(),
         layered_runtime: overload::layered_runtime(),

@@ -1,0 +1,143 @@
+//! What an engine knows of itself: what it executes, what it executed, and whether it takes more.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pod: String,
+    ready: AtomicBool,
+    health_checks: AtomicUsize,
+    rejected: AtomicUsize,
+    // One lock over both, so that no query slips in after the last one was counted.
+    intake: Mutex<Intake>,
+    running: watch::Sender<usize>,
+    release: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Intake {
+    stopping: bool,
+    executed: Vec<String>,
+}
+
+/// A query that is being executed.
+#[derive(Debug)]
+pub(super) struct Execution<'state> {
+    pub(super) id: String,
+    running: &'state watch::Sender<usize>,
+    release: watch::Receiver<()>,
+}
+
+impl State {
+    pub(super) fn new(pod: &str) -> Self {
+        Self {
+            pod: pod.to_owned(),
+            ready: AtomicBool::new(true),
+            health_checks: AtomicUsize::new(0),
+            rejected: AtomicUsize::new(0),
+            intake: Mutex::default(),
+            running: watch::Sender::new(0),
+            release: watch::Sender::new(()),
+        }
+    }
+
+    pub(super) fn pod(&self) -> &str {
+        &self.pod
+    }
+
+    /// Takes a query in, or turns it away. A query without an identifier gets one.
+    pub(super) fn begin(&self, id: Option<String>) -> Option<Execution<'_>> {
+        let mut intake = self.intake();
+        if intake.stopping {
+            self.rejected.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let id = id.unwrap_or_else(|| format!("{}-{}", self.pod, intake.executed.len()));
+        intake.executed.push(id.clone());
+        // Listens before it is counted: whoever sees it run can release it.
+        let release = self.release.subscribe();
+        self.running.send_modify(|running| *running += 1);
+        Some(Execution {
+            id,
+            running: &self.running,
+            release,
+        })
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.intake().stopping
+    }
+
+    pub(super) fn begin_shutdown(&self) {
+        self.intake().stopping = true;
+    }
+
+    pub(super) fn executed(&self) -> Vec<String> {
+        self.intake().executed.clone()
+    }
+
+    pub(super) fn reject(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn rejected(&self) -> usize {
+        self.rejected.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn running(&self) -> usize {
+        *self.running.borrow()
+    }
+
+    /// The number of queries that are being executed, as it changes.
+    pub(super) fn subscribe(&self) -> watch::Receiver<usize> {
+        self.running.subscribe()
+    }
+
+    pub(super) async fn finished(&self) {
+        let mut running = self.subscribe();
+        // The sender lives as long as this state, so that waiting cannot fail.
+        let _count = running.wait_for(|running| *running == 0).await;
+    }
+
+    /// Lets the queries that are being executed end now.
+    pub(super) fn release(&self) {
+        self.release.send_replace(());
+    }
+
+    pub(super) fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed) && !self.is_stopping()
+    }
+
+    pub(super) fn count_health_check(&self) {
+        self.health_checks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn health_checks(&self) -> usize {
+        self.health_checks.load(Ordering::Relaxed)
+    }
+
+    fn intake(&self) -> std::sync::MutexGuard<'_, Intake> {
+        self.intake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Execution<'_> {
+    /// Waits until the query is let go.
+    pub(super) async fn released(&mut self) {
+        // The sender lives as long as the state that this borrows from, so that waiting cannot fail.
+        let _changed = self.release.changed().await;
+    }
+}
+
+impl Drop for Execution<'_> {
+    fn drop(&mut self) {
+        self.running.send_modify(|running| *running -= 1);
+    }
+}

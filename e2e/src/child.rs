@@ -1,0 +1,72 @@
+//! A program that runs beside a test, with its output in files.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+/// How much of a log is shown when a test fails.
+const TAIL_LINES: usize = 60;
+
+/// A running program. It is killed when it is dropped; if that is because a test fails, the end of its log is shown.
+#[derive(Debug)]
+pub(crate) struct Program {
+    name: &'static str,
+    child: Child,
+    output: PathBuf,
+    log: PathBuf,
+}
+
+impl Program {
+    /// Starts `command`, with its output and its errors in files of `folder`.
+    pub(crate) fn start(name: &'static str, command: &mut Command, folder: &Path) -> Self {
+        let (output, log) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.log")));
+        let create =
+            |path: &Path| File::create(path).unwrap_or_else(|error| panic!("create {}: {error}", path.display()));
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(create(&output))
+            .stderr(create(&log))
+            .spawn()
+            .unwrap_or_else(|error| panic!("start {name}: {error}"));
+        Self {
+            name,
+            child,
+            output,
+            log,
+        }
+    }
+
+    /// Fails with its last words if the program has ended.
+    pub(crate) fn assert_alive(&mut self) {
+        let ended = self.child.try_wait().expect("ask for the state of a child");
+        assert!(
+            ended.is_none(),
+            "{} ended with {ended:?}:\n{}",
+            self.name,
+            self.log_tail()
+        );
+    }
+
+    /// What it wrote to its standard output so far.
+    pub(crate) fn output(&self) -> String {
+        fs::read_to_string(&self.output).expect("read the output of a child")
+    }
+
+    fn log_tail(&self) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the last lines of {}:\n{}", self.name, self.log_tail());
+        }
+        let _already_gone = self.child.kill();
+        let _already_gone = self.child.wait();
+    }
+}

@@ -1,0 +1,122 @@
+//! The real Envoy.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::net::IpAddr;
+use std::process::Command;
+
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, header};
+use hyper_util::rt::TokioIo;
+use localkube::tools::{Binary, Tools};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+use crate::child::Program;
+use crate::wait::eventually;
+
+/// Where Envoy tells of itself, to its own pod only.
+const ADMIN: &str = "127.0.0.1:9901";
+
+/// A running Envoy.
+#[derive(Debug)]
+pub struct Envoy {
+    // Before the folder, so that it ends before its files go.
+    program: Program,
+    _folder: TempDir,
+}
+
+impl Envoy {
+    /// Starts Envoy with a configuration and waits until it serves.
+    pub async fn start(configuration: &str) -> Self {
+        let folder = TempDir::new().expect("create a folder");
+        let file = folder.path().join("envoy.yaml");
+        fs::write(&file, configuration).expect("write the configuration");
+        let binary = Tools::from_env().and_then(|tools| tools.binary(Binary::Envoy));
+        let mut command = Command::new(binary.unwrap_or_else(|error| panic!("{error}")));
+        command
+            .arg("-c")
+            .arg(&file)
+            // Memory for hot restarts is shared by all of the machine, unlike anything else here.
+            .args(["--disable-hot-restart", "--concurrency", "2", "--log-level", "warning"])
+            // The access log is written as it comes, since tests wait for it.
+            .args(["--file-flush-interval-msec", "50"]);
+        let mut envoy = Self {
+            program: Program::start("envoy", &mut command, folder.path()),
+            _folder: folder,
+        };
+        eventually("Envoy serves", async || {
+            envoy.program.assert_alive();
+            envoy
+                .admin("GET", "/ready")
+                .await
+                .is_ok_and(|answer| answer.trim() == "LIVE")
+        })
+        .await;
+        envoy
+    }
+
+    /// The body that the administration interface answers with.
+    pub async fn admin(&self, method: &str, path: &str) -> Result<String, Box<dyn Error>> {
+        let (mut sender, connection) = http1::handshake(TokioIo::new(TcpStream::connect(ADMIN).await?)).await?;
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "admin");
+        let answer = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
+        let body = answer.into_body().collect().await?.to_bytes();
+        Ok(String::from_utf8(body.to_vec())?)
+    }
+
+    /// The sum of all counters and gauges whose name ends like this.
+    pub async fn statistic(&self, name_end: &str) -> u64 {
+        let text = self.admin("GET", "/stats").await.expect("read the statistics");
+        let values = text.lines().filter_map(|line| line.split_once(": "));
+        let matching = values.filter(|(name, _)| name.ends_with(name_end));
+        matching.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
+    }
+
+    /// The addresses of all hosts that Envoy knows from the name server, and whether it takes each for healthy.
+    pub async fn hosts(&self) -> BTreeMap<IpAddr, bool> {
+        let text = self
+            .admin("GET", "/clusters?format=json")
+            .await
+            .expect("read the clusters");
+        let clusters: Value = serde_json::from_str(&text).expect("the clusters are JSON");
+        let clusters = clusters["cluster_statuses"].as_array().cloned().unwrap_or_default();
+        let dynamic = clusters.iter().filter(|cluster| cluster["added_via_api"] == true);
+        let hosts = dynamic
+            .filter_map(|cluster| cluster["host_statuses"].as_array())
+            .flatten();
+        let state = |host: &Value| {
+            let address = host["address"]["socket_address"]["address"].as_str()?.parse().ok()?;
+            let health = host["health_status"].as_object()?;
+            let failed = health
+                .keys()
+                .any(|key| key.starts_with("failed") || key.starts_with("pending"));
+            Some((address, !failed))
+        };
+        hosts.filter_map(state).collect()
+    }
+
+    /// The access log so far. Every line must be an object.
+    #[must_use]
+    pub fn access_log(&self) -> Vec<Value> {
+        let text = self.program.output();
+        // The last line may be half written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let parse = |line: &str| {
+            let value = serde_json::from_str::<Value>(line);
+            value
+                .ok()
+                .filter(Value::is_object)
+                .unwrap_or_else(|| panic!("no JSON object in the access log: {line}"))
+        };
+        whole.lines().map(parse).collect()
+    }
+}

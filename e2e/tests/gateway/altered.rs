@@ -1,0 +1,57 @@
+//! Configurations that are wrong on purpose.
+
+use serde_json::{Value, json};
+
+const FILTERS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+const HOSTS: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0";
+const ENGINES: &str = "/static_resources/clusters/0";
+
+fn at<'value>(configuration: &'value mut Value, pointer: &str) -> &'value mut Value {
+    configuration
+        .pointer_mut(pointer)
+        .unwrap_or_else(|| panic!("the configuration has no {pointer}"))
+}
+
+/// The script that selects engines fails on each request.
+pub fn break_script(configuration: &mut Value) {
+    let filters = at(configuration, FILTERS).as_array_mut().expect("a list of filters");
+    let lua = filters
+        .iter_mut()
+        .find(|filter| filter["name"] == "envoy.filters.http.lua");
+    let script = &mut lua.expect("a script")["typed_config"]["default_source_code"]["inline_string"];
+    let text = script.as_str().expect("the text of the script");
+    let start = "function envoy_on_request(request)";
+    *script = text.replace(start, &format!("{start} error('broken')")).into();
+}
+
+/// Whatever the authority of a request is, it is forwarded there.
+pub fn open_the_route(configuration: &mut Value) {
+    let host = at(configuration, HOSTS);
+    host["domains"] = json!(["*"]);
+    host["routes"][0]["match"] = json!({ "prefix": "/" });
+}
+
+/// Queries are repeated although they may have been executed.
+pub fn repeat_after_resets(configuration: &mut Value) {
+    at(configuration, HOSTS)["routes"][0]["route"]["retry_policy"]["retry_on"] = json!("reset");
+}
+
+/// Without a pod that is known to be ready, none is tried.
+pub fn trust_health_alone(configuration: &mut Value) {
+    at(configuration, ENGINES)["common_lb_config"]["healthy_panic_threshold"] = json!({ "value": 0 });
+}
+
+/// Clients may tell Envoy what to do.
+pub fn obey_clients(configuration: &mut Value) {
+    let manager = at(
+        configuration,
+        "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config",
+    );
+    let manager = manager.as_object_mut().expect("an object");
+    manager.remove("early_header_mutation_extensions");
+    let loopback = json!({ "address_prefix": "127.0.0.0", "prefix_len": 8 });
+    manager.insert(
+        "internal_address_config".to_owned(),
+        json!({ "cidr_ranges": [loopback] }),
+    );
+}

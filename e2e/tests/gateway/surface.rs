@@ -1,0 +1,104 @@
+//! What the gateway shows of itself, on which port.
+
+use e2e::isolation::isolated;
+use e2e::wait::eventually;
+
+use crate::client::{GATEWAY, ask, raw_to};
+use crate::scene::{METRICS_PORT, Scene};
+
+async fn get(port: u16, path: &str) -> (Option<u16>, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n");
+    let reply = raw_to(([127, 0, 0, 1], port).into(), request).await;
+    (reply.status(), reply.text())
+}
+
+#[test]
+fn health_needs_no_engine_and_turns_when_the_gateway_is_told_to_drain() {
+    isolated(async {
+        let scene = Scene::start().await;
+        for port in [GATEWAY.port(), METRICS_PORT] {
+            assert_eq!(get(port, "/healthz").await.0, Some(200));
+        }
+        scene.envoy.admin("POST", "/healthcheck/fail").await.unwrap();
+        for port in [GATEWAY.port(), METRICS_PORT] {
+            assert_eq!(get(port, "/healthz").await.0, Some(503));
+        }
+    });
+}
+
+#[test]
+fn only_the_exact_path_of_health_is_answered_without_an_engine() {
+    isolated(async {
+        let _scene = Scene::start().await;
+        for path in [
+            "/healthz/",
+            "/healthz?engine=",
+            "/Healthz",
+            "//healthz",
+            "/healthz%00",
+            "/a/../healthz/x",
+        ] {
+            assert_eq!(get(GATEWAY.port(), path).await.0, Some(400), "{path}");
+        }
+    });
+}
+
+#[test]
+fn the_metrics_port_serves_statistics_and_health_and_nothing_else() {
+    isolated(async {
+        let mut scene = Scene::start().await;
+        let _engine = scene.engine("one", 11).await;
+        ask("one").await.answer();
+        let (status, text) = get(METRICS_PORT, "/stats/prometheus").await;
+        assert_eq!(status, Some(200));
+        assert!(text.contains("envoy_http_downstream_rq_total"), "{text}");
+        let admin_paths = [
+            "/",
+            "/stats",
+            "/stats/prometheus/",
+            "/stats/prometheus/../../config_dump",
+            "/stats/prometheus/..%2f..%2fquitquitquit",
+            "/stats/prometheus%2f..%2fclusters",
+            "/config_dump",
+            "/clusters",
+            "/server_info",
+            "/ready",
+            "/quitquitquit",
+            "/healthcheck/fail",
+            "/?engine=one",
+            "//stats/prometheus",
+        ];
+        for path in admin_paths {
+            let (status, text) = get(METRICS_PORT, path).await;
+            assert!(matches!(status, Some(400 | 404)), "{path}: {text}");
+        }
+        let post = "POST /stats/prometheus HTTP/1.1\r\nHost: g\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let posted = raw_to(([127, 0, 0, 1], METRICS_PORT).into(), post).await;
+        assert_ne!(posted.status(), Some(200), "nothing can be changed: {}", posted.text());
+        assert_eq!(get(GATEWAY.port(), "/healthz").await.0, Some(200), "it still runs");
+    });
+}
+
+#[test]
+fn statistics_tell_engines_apart() {
+    isolated(async {
+        let mut scene = Scene::start().await;
+        let _one = scene.engine("one", 11).await;
+        ask("one").await.answer();
+        let series = |text: &str| {
+            let mut lines = text.lines();
+            let of_engine = |line: &&str| {
+                line.starts_with("envoy_cluster_upstream_rq_total{") && line.contains("firebolt_engine=\"one\"")
+            };
+            lines.find(of_engine).map(str::to_owned)
+        };
+        eventually(
+            "the engine has statistics, under a name that is the same for all",
+            async || {
+                let text = get(METRICS_PORT, "/stats/prometheus").await.1;
+                series(&text).is_some_and(|line| line.ends_with(" 1"))
+            },
+        )
+        .await;
+    });
+}
