@@ -370,9 +370,9 @@ mod tests {
 
     #[rstest]
     #[case::none(json!({}), false)]
-    #[case::labelled_alone(json!({ "firebolt.io/instance": "main" }), false)]
-    #[case::of_another(json!({ "firebolt.io/instance": "other", "firebolt.io/component": "postgres" }), false)]
-    #[case::ours(json!({ "firebolt.io/instance": "main", "firebolt.io/component": "postgres" }), true)]
+    #[case::labelled_alone(json!({ Label::Instance.key(): "main" }), false)]
+    #[case::of_another(json!({ Label::Instance.key(): "other", Label::Component.key(): "postgres" }), false)]
+    #[case::ours(json!({ Label::Instance.key(): "main", Label::Component.key(): "postgres" }), true)]
     fn a_claim_goes_with_the_instance_only_if_it_is_of_its_postgresql(#[case] labels: Value, #[case] goes: bool) {
         let (effective, settled) = (effective(), BTreeMap::new());
         let claim = json!({ "metadata": { "name": "data-main-metadata-pg-0", "uid": "c", "labels": labels } });
