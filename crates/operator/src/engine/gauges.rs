@@ -1,14 +1,10 @@
 //! The state of each engine as gauges, read from the caches when somebody asks: they need no upkeep and vanish with their
 //! engine.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use firebolt_api::condition::EngineCondition;
 use firebolt_api::name::EngineNames;
 use firebolt_api::{EnginePhase, FireboltEngine};
 use firebolt_core::pods;
-use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,6 +13,7 @@ use prometheus_client::registry::Registry;
 use strum::IntoEnumIterator;
 
 use crate::key::ObjectKey;
+use crate::queue::Reconciled;
 use crate::watches::Caches;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -54,8 +51,8 @@ pub struct EngineGauges {
     pods_total: Family<Engine, Gauge>,
     last_reconciled: Family<Engine, Gauge>,
     drain_check_errors: Family<Engine, Counter>,
-    /// When the last good pass over each engine ended.
-    reconciled: Mutex<HashMap<ObjectKey, Timestamp>>,
+    /// When the last good pass over each ended.
+    pub reconciled: Reconciled,
 }
 
 impl EngineGauges {
@@ -108,20 +105,6 @@ impl EngineGauges {
                 &self.last_reconciled,
             ),
         ]
-    }
-
-    /// A pass without error has ended.
-    pub fn reconciled(&self, key: &ObjectKey, now: Timestamp) {
-        self.times().insert(key.clone(), now);
-    }
-
-    /// The engine is gone.
-    pub fn forget(&self, key: &ObjectKey) {
-        self.times().remove(key);
-    }
-
-    fn times(&self) -> MutexGuard<'_, HashMap<ObjectKey, Timestamp>> {
-        self.reconciled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows no engine: a standby has none to tell of.
@@ -194,7 +177,7 @@ impl EngineGauges {
         set(&self.draining_generation, draining.unwrap_or(-1));
         set(&self.pods_ready, ready);
         set(&self.pods_total, total);
-        if let Some(time) = self.times().get(key) {
+        if let Some(time) = self.reconciled.last(key) {
             set(&self.last_reconciled, time.as_second());
         }
         self.drain_check_errors.get_or_create(&labels).inc_by(drain_failures);

@@ -68,7 +68,7 @@ impl EngineMetrics {
     pub fn looked(&self, key: &ObjectKey, took: Duration, well_at: Option<Timestamp>) {
         self.work.looked(took, well_at.is_some());
         if let Some(now) = well_at {
-            self.gauges.reconciled(key, now);
+            self.gauges.reconciled.note(key, now);
         }
     }
 

@@ -78,7 +78,7 @@ impl Controller {
     fn forget(&self, key: &ObjectKey) {
         self.memories.forget(key);
         self.context.probes.forget(key);
-        self.context.metrics.engines().gauges.forget(key);
+        self.context.metrics.engines().gauges.reconciled.forget(key);
     }
 
     async fn pass(&self, engine: &FireboltEngine, memory: &mut Memory) -> Result<Done, PassError> {

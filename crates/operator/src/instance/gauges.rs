@@ -1,12 +1,8 @@
 //! The state of each instance as gauges, read from the caches when somebody asks: they need no upkeep and vanish with their
 //! instance.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use firebolt_api::condition::InstanceCondition;
 use firebolt_api::{FireboltInstance, InstancePhase};
-use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,6 +10,7 @@ use prometheus_client::registry::Registry;
 use strum::IntoEnumIterator;
 
 use crate::key::ObjectKey;
+use crate::queue::Reconciled;
 use crate::watches::Caches;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -51,8 +48,8 @@ pub struct InstanceGauges {
     status_condition: Family<OfCondition, Gauge>,
     info: Family<Info, Gauge>,
     last_reconciled: Family<Instance, Gauge>,
-    /// When the last good pass over each instance ended.
-    reconciled: Mutex<HashMap<ObjectKey, Timestamp>>,
+    /// When the last good pass over each ended.
+    pub reconciled: Reconciled,
 }
 
 impl InstanceGauges {
@@ -80,20 +77,6 @@ impl InstanceGauges {
             own.last_reconciled.clone(),
         );
         own
-    }
-
-    /// A pass without error has ended.
-    pub fn reconciled(&self, key: &ObjectKey, now: Timestamp) {
-        self.times().insert(key.clone(), now);
-    }
-
-    /// The instance is gone.
-    pub fn forget(&self, key: &ObjectKey) {
-        self.times().remove(key);
-    }
-
-    fn times(&self) -> MutexGuard<'_, HashMap<ObjectKey, Timestamp>> {
-        self.reconciled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows no instance: a standby has none to tell of.
@@ -147,7 +130,7 @@ impl InstanceGauges {
             },
         };
         self.info.get_or_create(&info).set(1);
-        if let Some(time) = self.times().get(key) {
+        if let Some(time) = self.reconciled.last(key) {
             let labels = Instance {
                 namespace: namespace(),
                 name: name(),

@@ -78,7 +78,7 @@ impl Controller {
     fn forget(&self, key: &ObjectKey) {
         self.memories.forget(key);
         self.context.caches.credentials.follow(key, "", None);
-        self.context.metrics.instances().gauges.forget(key);
+        self.context.metrics.instances().gauges.reconciled.forget(key);
     }
 
     async fn pass(&self, instance: &FireboltInstance, memory: &mut Memory) -> Result<Done, PassError> {

@@ -10,6 +10,7 @@ mod attempts;
 mod inbox;
 mod memories;
 mod metrics;
+mod reconciled;
 mod repairs;
 
 use std::fmt::Debug;
@@ -28,6 +29,7 @@ pub use self::attempts::{Attempts, Done};
 pub use self::inbox::{Inbox, Inboxes};
 pub use self::memories::Memories;
 pub use self::metrics::{Histograms, Outcome, WorkMetrics, quick};
+pub use self::reconciled::Reconciled;
 pub use self::repairs::Repairs;
 
 const AFTER_A_PANIC: Duration = Duration::from_mins(1);

@@ -13,6 +13,7 @@ mod audit;
 mod engine;
 mod fixture;
 mod harness;
+mod instance;
 mod kubelet;
 mod metrics_server;
 mod namespace;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use firebolt_api::condition::Condition;
@@ -30,8 +30,9 @@ use crate::support::{OPERATOR_NAMESPACE, Operator, install_definitions, service_
 /// How long anything may take that should happen soon, on a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
-/// Everything that an engine and its children consist of.
-const EVERYTHING: &str = "fireboltengines,fireboltengineclasses,fireboltinstances,statefulsets,pods,services,configmaps,\
+/// Everything that engines and instances consist of, but for passwords.
+const EVERYTHING: &str = "fireboltengines,fireboltengineclasses,fireboltinstances,statefulsets,deployments,replicasets,pods,\
+                          services,configmaps,serviceaccounts,roles,rolebindings,poddisruptionbudgets,\
                           persistentvolumeclaims,controllerrevisions";
 
 /// A kind of object that lives in a namespace.
@@ -73,6 +74,13 @@ impl Scene {
 
     /// Sets the scene for a story that starts the operator later, or never.
     pub async fn without_operator() -> Self {
+        let scene = Self::empty().await;
+        scene.create(&instance(INSTANCE)).await;
+        scene
+    }
+
+    /// Sets the scene without an operator and without an instance.
+    pub async fn empty() -> Self {
         static KUBECONFIG: OnceCell<PathBuf> = OnceCell::const_new();
         let cluster = Cluster::attach();
         let prepare = || async {
@@ -82,7 +90,7 @@ impl Scene {
         };
         let kubeconfig = KUBECONFIG.get_or_init(prepare).await.clone();
         let client = cluster.client().await.unwrap();
-        let scene = Self {
+        Self {
             namespace: namespace::create(&client).await,
             node: Node::get(),
             kubeconfig,
@@ -90,9 +98,7 @@ impl Scene {
             operator: None,
             client,
             cluster,
-        };
-        scene.create(&instance(INSTANCE)).await;
-        scene
+        }
     }
 
     /// Sets the scene and starts the operator with more flags than usual.
@@ -107,7 +113,8 @@ impl Scene {
         self.start_operator_with(&[]);
     }
 
-    fn start_operator_with(&mut self, more: &[&str]) {
+    /// Starts the operator with more flags than usual.
+    pub fn start_operator_with(&mut self, more: &[&str]) {
         let flags = ["--namespaces", &self.namespace, "--lease-name", &self.lease];
         let flags = [&flags, more].concat();
         self.operator = Some(Operator::start(&self.cluster, &self.kubeconfig, &flags));
@@ -116,6 +123,11 @@ impl Scene {
     /// The operator, which has to run.
     pub fn operator(&self) -> &Operator {
         self.operator.as_ref().expect("the operator runs")
+    }
+
+    /// The kubeconfig of the operator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// The lease that the operators of this story share.
@@ -207,10 +219,15 @@ impl Scene {
 
     /// What people were told about the engine, oldest first.
     pub async fn events(&self, engine: &str) -> Vec<Told> {
+        self.events_about::<FireboltEngine>(engine).await
+    }
+
+    /// What people were told about the object, oldest first.
+    pub async fn events_about<K: Namespaced>(&self, name: &str) -> Vec<Told> {
         let mut events = self.list::<Event>().await;
         events.retain(|event| {
             let about = event.regarding.clone().unwrap_or_default();
-            about.kind.as_deref() == Some("FireboltEngine") && about.name.as_deref() == Some(engine)
+            about.kind.as_deref() == Some(&*K::kind(&())) && about.name.as_deref() == Some(name)
         });
         events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
         let told = |event: Event| Told {
