@@ -45,6 +45,11 @@ async fn whatever_is_deleted_comes_back() {
         stage.wait_for_another(kind, &name, &old).await;
     }
     stage.wait_for_phase(MAIN, InstancePhase::Ready).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_comes_back_if_everything_is_deleted_at_once() {
+    let stage = Stage::deployed(&minimal(MAIN)).await;
     let mut all = Vec::new();
     for (kind, name) in replaceable() {
         all.push((kind, name.clone(), stage.remove(kind, &name).await));

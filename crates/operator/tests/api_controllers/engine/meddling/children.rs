@@ -25,7 +25,7 @@ enum Act {
 async fn meddle_with_set(scene: &Scene, generation: i64, act: Act) {
     let name = NAMES.stateful_set(generation);
     let edit = json!({ "spec": { "template": { "metadata": { "annotations": { "example.com/mine": "yes" } }, "spec": {
-        "terminationGracePeriodSeconds": 1,
+        "terminationGracePeriodSeconds": 30,
     } } } });
     match act {
         Act::Edit => drop(scene.edit::<StatefulSet>(&name, edit).await),
