@@ -122,8 +122,10 @@ impl PassError {
                 not_before: retry_after(source),
             },
             Self::Write { source, .. } => match &**source {
-                // Also for an object that was to be created and is there.
-                kube::Error::Api(status) if status.code == 409 || is_another_object(status) => Nature::Outdated,
+                // Also for an object that was to be created and is there, or to be changed and is gone.
+                kube::Error::Api(status) if matches!(status.code, 404 | 409) || is_another_object(status) => {
+                    Nature::Outdated
+                }
                 kube::Error::Api(status) if matches!(status.code, 400 | 403 | 413 | 422) => {
                     Nature::Refused(status.message.trim_end().to_owned())
                 }
@@ -183,6 +185,7 @@ mod tests {
     }
 
     #[rstest]
+    #[case(404, Nature::Outdated)]
     #[case(409, Nature::Outdated)]
     #[case(422, Nature::Refused("no such luck".to_owned()))]
     #[case(403, Nature::Refused("no such luck".to_owned()))]
