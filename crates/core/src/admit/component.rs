@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
 use super::owned::Owned;
 use super::violation::Violation;
-use super::{containers, metadata, pod, secrets, sidecars, volumes};
+use super::{containers, metadata, pod, secrets, sidecars, unique, volumes};
 use crate::render::engine::{RESERVED_ENV, RESERVED_VOLUMES, UI_CONTAINER};
 use crate::render::instance::gateway::{GATEWAY_CONTAINERS, GATEWAY_VOLUMES, TOKEN_VOLUME};
 use crate::render::instance::{CREDENTIALS_VOLUME, METADATA_VOLUMES};
@@ -52,11 +52,19 @@ pub(super) static ENGINE: Component = Component {
         metadata::fields,
         metadata::keys,
         pod::fields,
+        pod::service_account,
+        secrets::volumes,
         containers::names,
         containers::fields,
         containers::variables,
         containers::mounts,
+        containers::devices,
         containers::init_names,
+        sidecars::names,
+        unique::within,
+        unique::beside_the_operator,
+        secrets::own_variables,
+        secrets::variables,
     ],
 };
 
@@ -148,14 +156,25 @@ impl Template<'_> {
 
     /// Every container that is not the component itself, with its path.
     pub fn sidecars(&self) -> impl Iterator<Item = (String, &Container)> {
+        self.every_container()
+            .filter(|(_, container)| container.name != self.component.container)
+    }
+
+    /// The container that is the component itself, with its path.
+    pub fn own_container(&self) -> Option<(String, &Container)> {
+        let own = containers::own(self.pod, self.component.container)?;
+        Some((containers::path(self.component.container), own))
+    }
+
+    /// Every container, with its path.
+    pub fn every_container(&self) -> impl Iterator<Item = (String, &Container)> {
         let lists = [
             ("spec.containers", self.containers()),
             ("spec.initContainers", self.init_containers()),
         ];
-        let all = lists.into_iter().flat_map(|(list, containers)| {
+        lists.into_iter().flat_map(|(list, containers)| {
             let indexed = containers.iter().enumerate();
             indexed.map(move |(index, container)| (containers::address(list, containers, index), container))
-        });
-        all.filter(|(_, container)| container.name != self.component.container)
+        })
     }
 }

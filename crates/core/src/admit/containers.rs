@@ -162,6 +162,20 @@ pub(super) fn mounts(template: &Template) -> Vec<Violation> {
     refused.collect()
 }
 
+/// Refuses volumes of the operator as devices: they are file systems, in every container.
+pub(super) fn devices(template: &Template) -> Vec<Violation> {
+    let devices = template.every_container().flat_map(|(path, container)| {
+        let devices = container.volume_devices.iter().flatten().enumerate();
+        devices.map(move |(index, device)| (format!("{path}.volumeDevices[{index}].name"), &device.name))
+    });
+    let reserved = devices.filter(|(_, name)| template.component.volumes.contains(&name.as_str()));
+    let refused = reserved.map(|(path, name)| {
+        let message = format!("The volume {name} belongs to the operator and is no device. Remove this entry.");
+        Violation::new(path, Kind::Forbidden, message)
+    });
+    refused.collect()
+}
+
 /// The container that is the component: the first of its name, as in the merge.
 pub(super) fn own<'a>(template: &'a PodTemplateSpec, name: &str) -> Option<&'a Container> {
     let containers = template.spec.iter().flat_map(|spec| &spec.containers);
@@ -307,6 +321,14 @@ mod tests {
             "containers": [{ "name": "proxy", "volumeMounts": mounts(name) }],
             "initContainers": [{ "name": "warm", "volumeMounts": mounts(name) }],
         } }));
+    }
+
+    #[rstest]
+    fn volumes_of_the_operator_are_no_devices(#[values("containers", "initContainers")] list: &str) {
+        let template = |name: &str| json!({ "spec": { list: [{ "name": "proxy", "volumeDevices": [{ "name": name, "devicePath": "/d" }] }] } });
+        let path = format!("spec.{list}[proxy].volumeDevices[0].name");
+        refuses(&template("data"), &[(&path, Kind::Forbidden, "volume data")]);
+        accepts(&template("disk"));
     }
 
     #[test]

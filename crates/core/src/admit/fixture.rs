@@ -12,10 +12,14 @@ pub const INSTANCE: &str = "main";
 /// The Secret with the credentials of the external database of an instance that has one.
 pub const EXTERNAL_SECRET: &str = "own-database";
 
-/// An engine with this template.
+/// The namespace of the engine.
+pub const NAMESPACE: &str = "prod";
+
+/// An engine of the class with this template.
 pub fn engine(template: &Value) -> FireboltEngine {
-    let spec = json!({ "instanceRef": "main", "replicas": 1, "template": template });
-    let engine = json!({ "apiVersion": "v", "kind": "FireboltEngine", "metadata": { "name": "a" }, "spec": spec });
+    let spec = json!({ "instanceRef": INSTANCE, "engineClassRef": CLASS, "replicas": 1, "template": template });
+    let metadata = json!({ "name": "a", "namespace": NAMESPACE });
+    let engine = json!({ "apiVersion": "v", "kind": "FireboltEngine", "metadata": metadata, "spec": spec });
     serde_json::from_value(engine).expect("an engine")
 }
 
@@ -76,10 +80,13 @@ impl Of {
     /// What is wrong with the template.
     pub fn violations(self, template: &Value) -> Vec<Violation> {
         match self {
-            // The same whether an engine or a class has it.
+            // The same whether an engine or a class has it, save what depends on the instance of the engine.
             Self::Engine => {
-                let violations = super::engine(&engine(template));
-                assert_eq!(super::engine_class(&engine_class(template)), violations);
+                let mut engine = engine(template);
+                let violations = super::engine_template(&engine, None);
+                "another".clone_into(&mut engine.spec.instance_ref);
+                let elsewhere = super::engine_template(&engine, None);
+                assert_eq!(super::engine_class(&engine_class(template)), elsewhere);
                 violations
             }
             Self::Metadata => {

@@ -5,34 +5,37 @@
 //! is forwarded to the pods as it is, save volumes of engines under names of the operator, which its own take the place
 //! of.
 
+mod advice;
 mod bounds;
 mod component;
 mod containers;
+mod dependents;
+mod engine;
 mod metadata;
 mod owned;
 mod pod;
+mod references;
 mod secrets;
 mod settings;
 mod sidecars;
+mod unique;
 mod violation;
 mod volumes;
 
 use firebolt_api::name::InstanceNames;
-use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
+use firebolt_api::{FireboltEngineClass, FireboltInstance};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use component::{Component, ENGINE, GATEWAY, METADATA, Template};
 
+pub use advice::advice;
 pub use bounds::{Bounds, Maximum, bounds};
+pub use dependents::{engine_class_deletion, instance_change, instance_deletion};
+pub use engine::{ClassLookup, EngineSurroundings, class_reference, engine, engine_template, engine_with_class};
 pub use violation::{Kind, Violation, summary};
 
-/// What is wrong with the template of an engine.
-#[must_use]
-pub fn engine(engine: &FireboltEngine) -> Vec<Violation> {
-    check(engine.spec.template.as_ref(), &ENGINE, &[])
-}
-
-/// What is wrong with the template of an engine class.
+/// What is wrong with the template of an engine class. What depends on the engine that uses it, [`engine_with_class`]
+/// says.
 #[must_use]
 pub fn engine_class(class: &FireboltEngineClass) -> Vec<Violation> {
     check(Some(&class.spec.template), &ENGINE, &[])
@@ -88,12 +91,15 @@ fn check(template: Option<&PodTemplateSpec>, component: &'static Component, secr
 /// The Secrets with credentials of the metadata database: the operator's, and that of an external database.
 fn credentials(instance: &FireboltInstance) -> Vec<String> {
     let name = instance.metadata.name.as_deref().unwrap_or_default();
-    let external = instance.spec.metadata.postgres.iter();
-    let external = external.map(|external| external.credentials_secret_ref.name.clone());
-    // An empty name stands for none.
     std::iter::once(InstanceNames(name).postgres_credentials())
-        .chain(external.filter(|name| !name.is_empty()))
+        .chain(external_credentials(instance))
         .collect()
+}
+
+/// The Secret with the credentials of an external database. An empty name stands for none.
+fn external_credentials(instance: &FireboltInstance) -> Option<String> {
+    let external = instance.spec.metadata.postgres.as_ref()?;
+    Some(external.credentials_secret_ref.name.clone()).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 //! Rules that keep the credentials of the metadata database from every container but the metadata service.
+//!
+//! The names of the Secrets are exact: a Secret that only looks like one of the operator is a user's own.
 
 use k8s_openapi::api::core::v1::{Container, Volume};
 
@@ -18,9 +20,18 @@ pub(super) fn volumes(template: &Template) -> Vec<Violation> {
     refused(template, references)
 }
 
-/// Refuses variables that are read from the credentials.
+/// Refuses variables of sidecars and init containers that are read from the credentials.
 pub(super) fn variables(template: &Template) -> Vec<Violation> {
-    let references = template.sidecars().flat_map(|(path, container)| {
+    read_by(template, template.sidecars())
+}
+
+/// Refuses variables of the component itself that are read from the credentials.
+pub(super) fn own_variables(template: &Template) -> Vec<Violation> {
+    read_by(template, template.own_container().into_iter())
+}
+
+fn read_by<'a>(template: &Template, containers: impl Iterator<Item = (String, &'a Container)>) -> Vec<Violation> {
+    let references = containers.flat_map(|(path, container)| {
         let references = of_environment(container).into_iter();
         references.map(move |(field, name)| (format!("{path}.{field}"), name))
     });
@@ -148,8 +159,8 @@ fn of_volume(volume: &Volume) -> Vec<Reference<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admit::fixture::{EXTERNAL_SECRET, INSTANCE, Of, assert_refused, instance};
-    use crate::admit::{gateway_template, metadata_template};
+    use crate::admit::fixture::{EXTERNAL_SECRET, INSTANCE, Of, assert_refused, engine, instance};
+    use crate::admit::{engine_template, gateway_template, metadata_template};
     use firebolt_api::name::InstanceNames;
     use rstest::rstest;
     use serde_json::{Value, json};
@@ -157,6 +168,7 @@ mod tests {
     /// What is wrong with the template in an instance with an external database.
     fn violations(of: Of, template: &Value) -> Vec<Violation> {
         let postgres = json!({ "host": "h", "database": "d", "credentialsSecretRef": { "name": EXTERNAL_SECRET } });
+        let database = || instance(&json!({ "postgres": postgres }), &json!({}));
         match of {
             Of::Metadata => metadata_template(&instance(
                 &json!({ "template": template, "postgres": postgres }),
@@ -166,7 +178,7 @@ mod tests {
                 &json!({ "postgres": postgres }),
                 &json!({ "template": template }),
             )),
-            Of::Engine => panic!("an engine is no component of an instance"),
+            Of::Engine => engine_template(&engine(template), Some(&database())),
         }
     }
 
@@ -174,7 +186,7 @@ mod tests {
     /// Secret is guarded in an instance that uses it; that of the operator in every instance.
     fn assert_guarded(template: impl Fn(&str) -> Value, path: &str) {
         let own = InstanceNames(INSTANCE).postgres_credentials();
-        for of in [Of::Metadata, Of::Gateway] {
+        for of in Of::ALL {
             let expected = [(path, Kind::Forbidden, "credentials of the metadata database")];
             for name in [own.as_str(), EXTERNAL_SECRET] {
                 assert_refused(&violations(of, &template(name)), of.path(), &expected, &template(name));
@@ -234,5 +246,17 @@ mod tests {
             json!({ "spec": { list: [container] } })
         };
         assert_guarded(template, &format!("spec.{list}[proxy].{field}"));
+    }
+
+    #[test]
+    fn the_engine_itself_does_not_read_the_credentials() {
+        let secret = InstanceNames(INSTANCE).postgres_credentials();
+        let template = |name: &str| {
+            let variable = json!({ "name": "A", "valueFrom": { "secretKeyRef": { "name": name, "key": "password" } } });
+            json!({ "spec": { "containers": [{ "name": "proxy" }, { "name": "engine", "env": [variable] }] } })
+        };
+        let path = "spec.containers[engine].env[0].valueFrom.secretKeyRef.name";
+        Of::Engine.refuses(&template(&secret), &[(path, Kind::Forbidden, &secret)]);
+        Of::Engine.accepts(&template("licence"));
     }
 }

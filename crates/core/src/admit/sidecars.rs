@@ -1,4 +1,4 @@
-//! Rules for the containers of users beside an instance component: names that differ, and no mount of a secret.
+//! Rules for the containers of users beside a component: names that differ, and no mount of a secret.
 
 use super::component::Template;
 use super::violation::{Kind, Violation};
@@ -65,7 +65,7 @@ mod tests {
         #[case] containers: &[&str],
         #[case] init_containers: &[&str],
         #[case] paths: &[&str],
-        #[values(Of::Metadata, Of::Gateway)] of: Of,
+        #[values(Of::Engine, Of::Metadata, Of::Gateway)] of: Of,
     ) {
         let template = json!({ "spec": { "containers": named(containers), "initContainers": named(init_containers) } });
         let expected: Vec<_> = paths.iter().map(|path| (*path, Kind::Duplicate, "named a")).collect();

@@ -1,7 +1,10 @@
 //! What holds of all rules together, for every field that the schema of a pod template has.
 
+mod pairs;
+mod rows;
 mod schema;
 
+use firebolt_api::FireboltEngine;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -116,7 +119,7 @@ fn every_field_of_the_metadata_is_forwarded_or_refused(#[values(Of::Engine, Of::
 }
 
 #[rstest]
-#[case(Of::Engine, &[])]
+#[case(Of::Engine, &["serviceAccount"])]
 // The user in its security context is another than that of the image.
 #[case(Of::Metadata, &["automountServiceAccountToken", "securityContext", "serviceAccount"])]
 #[case(Of::Gateway, &["automountServiceAccountToken", "serviceAccount"])]
@@ -205,7 +208,12 @@ const SETTINGS: [&str; 10] = [
 
 #[test]
 fn without_a_template_nothing_is_refused() {
-    assert_eq!(super::engine(&FireboltEngine::default()), []);
+    let around = EngineSurroundings {
+        class: ClassLookup::NotNamed,
+        instance: None,
+        bounds: &Bounds::default(),
+    };
+    assert_eq!(super::engine(&FireboltEngine::default(), &around), []);
     assert_eq!(super::instance(&FireboltInstance::default()), []);
 }
 

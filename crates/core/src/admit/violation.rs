@@ -30,6 +30,8 @@ pub enum Kind {
     Invalid,
     /// A value is missing.
     Required,
+    /// There is nothing of this name.
+    NotFound,
 }
 
 impl Violation {
@@ -63,6 +65,7 @@ impl Display for Kind {
             Self::Duplicate => "Duplicate value",
             Self::Invalid => "Invalid value",
             Self::Required => "Required value",
+            Self::NotFound => "Not found",
         })
     }
 }
@@ -111,6 +114,7 @@ mod tests {
     #[case(Kind::Duplicate, "spec.a: Duplicate value: Remove it.")]
     #[case(Kind::Invalid, "spec.a: Invalid value: Remove it.")]
     #[case(Kind::Required, "spec.a: Required value: Remove it.")]
+    #[case(Kind::NotFound, "spec.a: Not found: Remove it.")]
     fn a_violation_reads_as_a_field_error_of_kubernetes(#[case] kind: Kind, #[case] text: &str) {
         assert_eq!(Violation::new("spec.a", kind, "Remove it.").to_string(), text);
     }

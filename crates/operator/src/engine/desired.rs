@@ -103,11 +103,8 @@ fn wish_from(
     let gate = (facts.err())
         .or_else(|| class.as_ref().err().cloned())
         .or_else(|| {
-            rejected(
-                GateCause::TemplateRejected,
-                "The template of this engine",
-                &admit::engine(engine),
-            )
+            let violations = template_violations(engine, known_class, instance);
+            rejected(GateCause::TemplateRejected, "The template of this engine", &violations)
         })
         .or_else(|| {
             let exceeded = admit::bounds(engine, known_class, bounds);
@@ -132,6 +129,22 @@ fn wish_from(
         },
         effective,
     }
+}
+
+/// What is wrong with the template, alone and together with the class.
+fn template_violations(
+    engine: &FireboltEngine,
+    class: Option<&FireboltEngineClass>,
+    instance: &Lookup<FireboltInstance>,
+) -> Vec<admit::Violation> {
+    let instance = match instance {
+        Lookup::Found(instance) => Some(instance),
+        Lookup::Missing | Lookup::Unreadable(_) => None,
+    };
+    let with_class = class.map(|class| admit::engine_with_class(engine, class, instance));
+    let mut violations = admit::engine_template(engine, instance);
+    violations.extend(with_class.into_iter().flatten());
+    violations
 }
 
 enum Lookup<K> {
@@ -165,10 +178,12 @@ fn usable(engine: &FireboltEngine, class: Lookup<FireboltEngineClass>) -> Result
                 Some(gate) => Err(gate),
             }
         }
-        Lookup::Missing => Err(unready(format!(
-            "FireboltEngineClass {name} does not exist in namespace {}. Create it, or correct spec.engineClassRef.",
-            engine.metadata.namespace.as_deref().unwrap_or_default()
-        ))),
+        Lookup::Missing => {
+            let violations = admit::class_reference(engine, &admit::ClassLookup::Missing);
+            Err(unready(
+                violations.into_iter().map(|violation| violation.message).collect(),
+            ))
+        }
         Lookup::Unreadable(error) => Err(unready(format!(
             "FireboltEngineClass {name} cannot be read: {error}. Correct it with `kubectl edit`."
         ))),

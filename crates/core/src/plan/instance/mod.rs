@@ -32,6 +32,7 @@ use firebolt_api::key::Finalizer;
 
 pub use input::{Credentials, Input, Leftover, Observed, Order, Wanted};
 pub use output::{Component, Database, Kind, Object, Plan, Write};
+pub(crate) use postgres::switch;
 pub use workload::Workload;
 
 use step::Step;

@@ -25,6 +25,13 @@ fn switch_refused(input: &Input) -> Option<Verdict> {
     if engines.is_empty() {
         return None;
     }
+    let [why, remedy] = switch(used, engines);
+    let message = format!("{why} The metadata service stays as it is and is not looked after. {remedy}");
+    Some(Verdict::not_ready(InstanceReason::PostgresSwitchRefused, message))
+}
+
+/// Why the metadata service may not leave the database that it uses, and what to do, each in a sentence.
+pub(crate) fn switch(used: Database, engines: &[String]) -> [String; 2] {
     let (change, remedy) = match used {
         Database::Internal => (
             "spec.metadata.postgres was added, but the metadata service keeps its data in the PostgreSQL that the operator runs",
@@ -35,12 +42,10 @@ fn switch_refused(input: &Input) -> Option<Verdict> {
             "Put spec.metadata.postgres back",
         ),
     };
-    let message = format!(
-        "{change}, which is needed by {}. The metadata service stays as it is and is not looked after. {remedy}; to change \
-         the database, delete the engines first.",
-        list(engines)
-    );
-    Some(Verdict::not_ready(InstanceReason::PostgresSwitchRefused, message))
+    [
+        format!("{change}, which is needed by {}.", list(engines)),
+        format!("{remedy}; to change the database, delete the engines first."),
+    ]
 }
 
 /// Engines by name, but no endless list.

@@ -90,6 +90,11 @@ fn mounts() -> Vec<VolumeMount> {
     ]
 }
 
+/// Where the operator mounts its own volumes. Nothing else can be mounted there.
+pub(crate) fn mount_paths() -> impl Iterator<Item = String> {
+    mounts().into_iter().map(|mount| mount.mount_path)
+}
+
 fn probe(path: &str, initial_delay: i32, period: i32, failures: i32) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {

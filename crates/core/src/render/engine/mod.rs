@@ -20,6 +20,7 @@ use crate::resolve::engine::EffectiveEngine;
 
 pub use config_map::config_map;
 pub use engine_container::RESERVED_ENV;
+pub(crate) use engine_container::mount_paths;
 pub use fingerprint::fingerprint;
 pub use headless_service::headless_service;
 pub use routing_service::routing_service;
@@ -32,10 +33,13 @@ const HEALTH_PORT: i32 = 8122;
 
 /// Names of volumes that the operator puts into engine pods. A user's volume or mount of the same name is left out.
 pub const RESERVED_VOLUMES: [&str; 5] = [CONFIG_VOLUME, "engine-config", DATA_VOLUME, RUNTIME_VOLUME, UI_VOLUME];
+/// Those of them that every pod has.
+pub(crate) const COMMON_VOLUMES: [&str; 3] = [CONFIG_VOLUME, DATA_VOLUME, RUNTIME_VOLUME];
 const CONFIG_VOLUME: &str = "nodes-config";
 const DATA_VOLUME: &str = "data";
 const RUNTIME_VOLUME: &str = "runtime";
-const UI_VOLUME: &str = "nginx-writable-dir";
+/// The one that pods with the web UI have.
+pub(crate) const UI_VOLUME: &str = "nginx-writable-dir";
 
 /// The one key of the ConfigMap, which is also the name of the file.
 const CONFIG_FILE: &str = "config.yaml";

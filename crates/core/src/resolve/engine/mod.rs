@@ -104,6 +104,11 @@ pub fn resolve(
     }
 }
 
+/// Whether each pod is to have the web UI.
+pub(crate) fn has_ui(engine: &FireboltEngine, class: Option<&FireboltEngineClass>) -> bool {
+    settings::ui_sidecar(class.map(|class| &class.spec), &engine.spec)
+}
+
 /// How often an old generation is asked for its running queries; none if it is not waited for. Known without the
 /// instance, and without a class that is missing: a rollout under way runs to its end.
 #[must_use]

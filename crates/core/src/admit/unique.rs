@@ -1,0 +1,251 @@
+//! What can stand only once in a pod: names, places in the engine container, and what else Kubernetes refuses twice.
+//!
+//! The lists of a class and of an engine become one, so what each of them may have, both together may not. Not here is
+//! what Kubernetes takes twice: of two variables of one name the later holds, which is that of the engine, and image pull
+//! secrets, host aliases, readiness gates and tolerations add up.
+
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
+
+use super::component::{ENGINE, Template};
+use super::violation::{Kind, Violation};
+use crate::render::engine::mount_paths;
+
+/// An entry of a list in which nothing can stand twice.
+struct Entry {
+    /// Where it stands, from the template on.
+    path: String,
+    /// What no other entry may be like.
+    key: String,
+    /// Whether the same may stand there again, unless that one is not shared.
+    shared: bool,
+}
+
+/// Something that a pod has one list of.
+struct List {
+    /// What an entry is, before its key.
+    what: &'static str,
+    entries: fn(&PodTemplateSpec) -> Vec<Entry>,
+}
+
+/// Lists that both layers add to, but for the containers.
+const LISTS: [List; 8] = [
+    list("a volume named", volumes),
+    list("a mount or device at", places),
+    list("a use as a device of volume", devices),
+    list("a resize policy for", resize_policies),
+    list("a container on host port", host_ports),
+    list("a resource claim named", resource_claims),
+    list("a scheduling gate named", scheduling_gates),
+    list("a topology spread constraint for", spread_constraints),
+];
+const CONTAINERS: List = list("a container named", containers);
+
+const fn list(what: &'static str, entries: fn(&PodTemplateSpec) -> Vec<Entry>) -> List {
+    List { what, entries }
+}
+
+/// Refuses what stands twice in one template. The names of its containers are looked at elsewhere.
+pub(super) fn within(template: &Template) -> Vec<Violation> {
+    let mut refused = Vec::new();
+    for List { what, entries } in &LISTS {
+        let entries = entries(template.pod);
+        for (index, entry) in entries.iter().enumerate() {
+            if entries[..index].iter().any(|earlier| entry.excludes(earlier)) {
+                let message = format!(
+                    "There is {what} {} already in this template. Change or remove one of the two.",
+                    entry.key
+                );
+                refused.push(Violation::new(&entry.path, Kind::Duplicate, message));
+            }
+        }
+    }
+    refused
+}
+
+/// Refuses what an engine would have twice with what its class has. The paths are those of the engine's template.
+pub(super) fn across(class: &PodTemplateSpec, class_name: &str, engine: &PodTemplateSpec) -> Vec<Violation> {
+    let mut refused = Vec::new();
+    for List { what, entries } in std::iter::once(&CONTAINERS).chain(&LISTS) {
+        let inherited = entries(class);
+        let twice = entries(engine)
+            .into_iter()
+            .filter(|entry| inherited.iter().any(|other| entry.excludes(other)));
+        refused.extend(twice.map(|Entry { path, key, .. }| {
+            let message = format!(
+                "FireboltEngineClass {class_name} has {what} {key} too, and the pods get what both have. Change or \
+                 remove it, here or in the class."
+            );
+            Violation::new(path, Kind::Duplicate, message)
+        }));
+    }
+    refused
+}
+
+/// Refuses mounts and devices where the operator mounts its own volumes.
+pub(super) fn beside_the_operator(template: &Template) -> Vec<Violation> {
+    let taken: Vec<String> = mount_paths().map(|path| place(&path)).collect();
+    let there = places(template.pod)
+        .into_iter()
+        .filter(|entry| taken.contains(&entry.key));
+    let refused = there.map(|Entry { path, key, .. }| {
+        let message = format!("The operator mounts a volume of its own at {key}. Choose another path.");
+        Violation::new(path, Kind::Forbidden, message)
+    });
+    refused.collect()
+}
+
+impl Entry {
+    fn new(path: String, key: impl Into<String>) -> Self {
+        Self {
+            path,
+            key: key.into(),
+            shared: false,
+        }
+    }
+
+    fn excludes(&self, other: &Self) -> bool {
+        self.key == other.key && !(self.shared && other.shared)
+    }
+}
+
+/// The entries of a list of the pod, with their indices.
+fn each<'a, T: 'a>(
+    template: &'a PodTemplateSpec,
+    list: fn(&'a PodSpec) -> Option<&'a Vec<T>>,
+) -> impl Iterator<Item = (usize, &'a T)> {
+    template.spec.iter().filter_map(list).flatten().enumerate()
+}
+
+fn of_engines(pod: &PodTemplateSpec) -> Template<'_> {
+    Template {
+        pod,
+        component: &ENGINE,
+        secrets: &[],
+    }
+}
+
+fn is_of_the_operator(volume: &str) -> bool {
+    ENGINE.volumes.contains(&volume)
+}
+
+/// Names of the operator are refused elsewhere.
+fn containers(template: &PodTemplateSpec) -> Vec<Entry> {
+    let template = of_engines(template);
+    let named = template
+        .sidecars()
+        .filter(|(_, container)| !ENGINE.containers.contains(&container.name.as_str()));
+    named
+        .map(|(path, container)| Entry::new(format!("{path}.name"), &container.name))
+        .collect()
+}
+
+/// Those of the operator take the place of any of the same name.
+fn volumes(template: &PodTemplateSpec) -> Vec<Entry> {
+    each(template, |spec| spec.volumes.as_ref())
+        .filter(|(_, volume)| !is_of_the_operator(&volume.name))
+        .map(|(index, volume)| Entry::new(format!("spec.volumes[{index}].name"), &volume.name))
+        .collect()
+}
+
+/// Mounts of volumes of the operator are refused elsewhere.
+fn places(template: &PodTemplateSpec) -> Vec<Entry> {
+    let mut places = Vec::new();
+    if let Some((path, own)) = of_engines(template).own_container() {
+        for (index, mount) in own.volume_mounts.iter().flatten().enumerate() {
+            if !is_of_the_operator(&mount.name) {
+                let path = format!("{path}.volumeMounts[{index}].mountPath");
+                places.push(Entry::new(path, place(&mount.mount_path)));
+            }
+        }
+        for (index, device) in own.volume_devices.iter().flatten().enumerate() {
+            let path = format!("{path}.volumeDevices[{index}].devicePath");
+            places.push(Entry::new(path, place(&device.device_path)));
+        }
+    }
+    places
+}
+
+/// The path as a file system sees it: however it is written, what is mounted there hides what was.
+fn place(path: &str) -> String {
+    let steps = path.split('/').filter(|step| !matches!(*step, "" | "."));
+    steps.fold(String::new(), |place, step| place + "/" + step)
+}
+
+/// A volume can be mounted as often as one likes, or be a device once.
+fn devices(template: &PodTemplateSpec) -> Vec<Entry> {
+    let mut uses = Vec::new();
+    if let Some((path, own)) = of_engines(template).own_container() {
+        for (index, mount) in own.volume_mounts.iter().flatten().enumerate() {
+            if !is_of_the_operator(&mount.name) {
+                uses.push(Entry {
+                    shared: true,
+                    ..Entry::new(format!("{path}.volumeMounts[{index}].name"), &mount.name)
+                });
+            }
+        }
+        for (index, device) in own.volume_devices.iter().flatten().enumerate() {
+            if !is_of_the_operator(&device.name) {
+                uses.push(Entry::new(format!("{path}.volumeDevices[{index}].name"), &device.name));
+            }
+        }
+    }
+    uses
+}
+
+fn resize_policies(template: &PodTemplateSpec) -> Vec<Entry> {
+    let template = of_engines(template);
+    let own = template.own_container();
+    let policies = own.iter().flat_map(|(path, own)| {
+        let policies = own.resize_policy.iter().flatten().enumerate();
+        policies.map(move |(index, policy)| (format!("{path}.resizePolicy[{index}].resourceName"), policy))
+    });
+    policies
+        .map(|(path, policy)| Entry::new(path, &policy.resource_name))
+        .collect()
+}
+
+/// Ports of the nodes that containers claim. Kubernetes lets init containers claim them too, one after the other.
+fn host_ports(template: &PodTemplateSpec) -> Vec<Entry> {
+    let template = of_engines(template);
+    let containers = template.containers().iter().enumerate();
+    let ports = containers.flat_map(|(index, container)| {
+        let path = super::containers::address("spec.containers", template.containers(), index);
+        let ports = container.ports.iter().flatten().enumerate();
+        ports.map(move |(index, port)| (format!("{path}.ports[{index}].hostPort"), port))
+    });
+    let claimed = ports.filter_map(|(path, port)| {
+        let number = port.host_port.filter(|number| *number != 0)?;
+        let protocol = port.protocol.as_deref().filter(|protocol| !protocol.is_empty());
+        let address = port.host_ip.as_deref().filter(|address| !address.is_empty());
+        let address = address.map(|address| format!(" of {address}")).unwrap_or_default();
+        let key = format!("{number}/{}{address}", protocol.unwrap_or("TCP"));
+        Some(Entry::new(path, key))
+    });
+    claimed.collect()
+}
+
+fn resource_claims(template: &PodTemplateSpec) -> Vec<Entry> {
+    each(template, |spec| spec.resource_claims.as_ref())
+        .map(|(index, claim)| Entry::new(format!("spec.resourceClaims[{index}].name"), &claim.name))
+        .collect()
+}
+
+fn scheduling_gates(template: &PodTemplateSpec) -> Vec<Entry> {
+    each(template, |spec| spec.scheduling_gates.as_ref())
+        .map(|(index, gate)| Entry::new(format!("spec.schedulingGates[{index}].name"), &gate.name))
+        .collect()
+}
+
+fn spread_constraints(template: &PodTemplateSpec) -> Vec<Entry> {
+    each(template, |spec| spec.topology_spread_constraints.as_ref())
+        .map(|(index, constraint)| {
+            let path = format!("spec.topologySpreadConstraints[{index}].topologyKey");
+            let key = format!("{} with {}", constraint.topology_key, constraint.when_unsatisfiable);
+            Entry::new(path, key)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "unique_tests.rs"]
+mod tests;
