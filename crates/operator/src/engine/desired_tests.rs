@@ -109,6 +109,54 @@ fn a_template_that_sets_what_belongs_to_the_operator_is_refused() {
     assert!(message.contains("spec.template.spec.hostPID"), "{message}");
 }
 
+#[rstest]
+#[case::both_have_it(
+    json!({ "volumes": [{ "name": "cache", "emptyDir": {} }] }),
+    json!({ "volumes": [{ "name": "cache", "emptyDir": {} }] }),
+    "spec.template.spec.volumes[0].name: Duplicate value: FireboltEngineClass c has a volume named cache too"
+)]
+#[case::neither_has_it(
+    json!({}),
+    json!({ "containers": [{ "name": "x", "volumeMounts": [{ "name": "cache", "mountPath": "/c" }] }] }),
+    "spec.template.spec.containers[x].volumeMounts[0].name: Not found: "
+)]
+#[case::the_class_reads_a_secret_of_the_instance(
+    json!({ "volumes": [{ "name": "s", "secret": { "secretName": "i-metadata-postgres-creds" } }] }),
+    json!({}),
+    "spec.engineClassRef: Forbidden: FireboltEngineClass c, at spec.template.spec.volumes[0].secret.secretName: "
+)]
+#[case::the_engine_does(
+    json!({}),
+    json!({ "volumes": [{ "name": "s", "secret": { "secretName": "i-metadata-postgres-creds" } }] }),
+    "spec.template.spec.volumes[0].secret.secretName: Forbidden: "
+)]
+fn a_template_that_does_not_go_with_its_class_or_instance_is_refused(
+    #[case] below: Value,
+    #[case] above: Value,
+    #[case] says: &str,
+) {
+    let template = |spec: &Value| json!({ "template": { "spec": spec } });
+    let mut named = engine(&template(&above));
+    named.spec.engine_class_ref = Some("c".to_owned());
+    let wish = wish_for(&named, Some(class(&template(&below))), &ready());
+    let (cause, message) = gate(&wish);
+    assert_eq!(cause, GateCause::TemplateRejected);
+    let start = format!("The template of this engine cannot be used: {says}");
+    assert!(message.starts_with(&start), "{message}");
+    let renamed = class(&template(&json!({ "volumes": [{ "name": "other", "emptyDir": {} }] })));
+    named.spec.template = None;
+    assert!(wish_for(&named, Some(renamed), &ready()).desired.is_ok());
+}
+
+#[test]
+fn an_engine_may_set_a_variable_of_its_class_anew() {
+    let variable = |value: &str| json!({ "template": { "spec": { "containers": [{ "name": "engine", "env": [{ "name": "A", "value": value }] }] } } });
+    let mut named = engine(&variable("engine"));
+    named.spec.engine_class_ref = Some("c".to_owned());
+    let wish = wish_for(&named, Some(class(&variable("class"))), &ready());
+    assert!(wish.desired.is_ok());
+}
+
 #[test]
 fn bounds_hold_for_what_comes_from_the_class_too() {
     let resources = |cpu: &str| json!({ "template": { "spec": { "containers": [{ "name": "engine", "resources": { "limits": { "cpu": cpu } } }] } } });
