@@ -169,16 +169,13 @@ fn a_port_of_a_node_is_for_one_container(#[case] first: Value, #[case] second: V
     let of = |containers: &[Value]| json!({ "spec": { "containers": containers } });
     let both = of(&[container("a", &first), container("b", &second)]);
     let (class, engine) = (of(&[container("a", &first)]), of(&[container("b", &second)]));
-    match refused {
-        Some(port) => {
-            let says = format!("a container on host port {port} ");
-            let expected = [("spec.containers[b].ports[0].hostPort", Kind::Duplicate, says.as_str())];
-            refuses(&both, &expected);
-            assert_refused(&together(&class, &engine), "spec.template", &expected, &engine);
-        }
-        None => {
-            accepts(&both);
-            assert_eq!(together(&class, &engine), []);
-        }
+    if let Some(port) = refused {
+        let says = format!("a container on host port {port} ");
+        let expected = [("spec.containers[b].ports[0].hostPort", Kind::Duplicate, says.as_str())];
+        refuses(&both, &expected);
+        assert_refused(&together(&class, &engine), "spec.template", &expected, &engine);
+    } else {
+        accepts(&both);
+        assert_eq!(together(&class, &engine), []);
     }
 }

@@ -46,12 +46,12 @@ fn assert_broken(violations: &[Violation], path: &str, kind: Kind) {
 }
 
 /// A template with this field of the pod.
-fn pod(field: &str, value: Value) -> Value {
+fn pod(field: &str, value: &Value) -> Value {
     json!({ "spec": { field: value } })
 }
 
 /// A template with this field of the container.
-fn container(name: &str, field: &str, value: Value) -> Value {
+fn container(name: &str, field: &str, value: &Value) -> Value {
     json!({ "spec": { "containers": [{ "name": name, field: value }] } })
 }
 
@@ -59,27 +59,27 @@ fn container(name: &str, field: &str, value: Value) -> Value {
 #[case::of_the_metadata_only_labels_and_annotations_can_be_set(json!({ "metadata": { "name": "n" } }), "metadata.name", Kind::Forbidden)]
 #[case::labels_with_the_prefix_of_the_operator_are_its_own(json!({ "metadata": { "labels": { "firebolt.io/x": "v" } } }), "metadata.labels[firebolt.io/x]", Kind::Forbidden)]
 #[case::annotations_with_the_prefix_of_the_operator_are_its_own(json!({ "metadata": { "annotations": { "firebolt.io/x": "v" } } }), "metadata.annotations[firebolt.io/x]", Kind::Forbidden)]
-#[case::the_operator_decides_how_long_pods_take_to_stop(pod("terminationGracePeriodSeconds", json!(0)), "spec.terminationGracePeriodSeconds", Kind::Forbidden)]
-#[case::the_operator_decides_how_long_pods_run(pod("activeDeadlineSeconds", json!(0)), "spec.activeDeadlineSeconds", Kind::Forbidden)]
-#[case::pods_are_found_by_the_names_that_the_operator_gives_them(pod("subdomain", json!("s")), "spec.subdomain", Kind::Forbidden)]
-#[case::pods_are_always_restarted(pod("restartPolicy", json!("Always")), "spec.restartPolicy", Kind::Forbidden)]
-#[case::pods_do_not_share_the_namespaces_of_their_nodes(pod("hostNetwork", json!(true)), "spec.hostNetwork", Kind::Forbidden)]
-#[case::the_operator_decides_what_containers_share(pod("shareProcessNamespace", json!(false)), "spec.shareProcessNamespace", Kind::Forbidden)]
-#[case::the_operator_decides_about_users_on_nodes(pod("hostUsers", json!(false)), "spec.hostUsers", Kind::Forbidden)]
-#[case::no_service_adds_variables(pod("enableServiceLinks", json!(true)), "spec.enableServiceLinks", Kind::Forbidden)]
-#[case::no_pod_starts_with_ephemeral_containers(pod("ephemeralContainers", json!([{ "name": "e" }])), "spec.ephemeralContainers", Kind::Forbidden)]
-#[case::the_account_goes_by_its_name_of_today(pod("serviceAccount", json!("a")), "spec.serviceAccount", Kind::Forbidden)]
-#[case::the_operator_starts_the_engine(container("engine", "command", json!(["c"])), "spec.containers[engine].command", Kind::Forbidden)]
-#[case::the_operator_watches_the_engine(container("engine", "livenessProbe", json!({})), "spec.containers[engine].livenessProbe", Kind::Forbidden)]
-#[case::the_engine_reads_no_terminal(container("engine", "tty", json!(true)), "spec.containers[engine].tty", Kind::Forbidden)]
-#[case::variables_of_the_operator_are_its_own(container("engine", "env", json!([{ "name": "POD_INDEX" }])), "spec.containers[engine].env[0].name", Kind::Forbidden)]
-#[case::volumes_of_the_operator_are_mounted_by_it(container("engine", "volumeMounts", json!([{ "name": "data", "mountPath": "/d" }])), "spec.containers[engine].volumeMounts[0].name", Kind::Forbidden)]
-#[case::volumes_of_the_operator_are_no_devices(container("proxy", "volumeDevices", json!([{ "name": "data", "devicePath": "/d" }])), "spec.containers[proxy].volumeDevices[0].name", Kind::Forbidden)]
+#[case::the_operator_decides_how_long_pods_take_to_stop(pod("terminationGracePeriodSeconds", &json!(0)), "spec.terminationGracePeriodSeconds", Kind::Forbidden)]
+#[case::the_operator_decides_how_long_pods_run(pod("activeDeadlineSeconds", &json!(0)), "spec.activeDeadlineSeconds", Kind::Forbidden)]
+#[case::pods_are_found_by_the_names_that_the_operator_gives_them(pod("subdomain", &json!("s")), "spec.subdomain", Kind::Forbidden)]
+#[case::pods_are_always_restarted(pod("restartPolicy", &json!("Always")), "spec.restartPolicy", Kind::Forbidden)]
+#[case::pods_do_not_share_the_namespaces_of_their_nodes(pod("hostNetwork", &json!(true)), "spec.hostNetwork", Kind::Forbidden)]
+#[case::the_operator_decides_what_containers_share(pod("shareProcessNamespace", &json!(false)), "spec.shareProcessNamespace", Kind::Forbidden)]
+#[case::the_operator_decides_about_users_on_nodes(pod("hostUsers", &json!(false)), "spec.hostUsers", Kind::Forbidden)]
+#[case::no_service_adds_variables(pod("enableServiceLinks", &json!(true)), "spec.enableServiceLinks", Kind::Forbidden)]
+#[case::no_pod_starts_with_ephemeral_containers(pod("ephemeralContainers", &json!([{ "name": "e" }])), "spec.ephemeralContainers", Kind::Forbidden)]
+#[case::the_account_goes_by_its_name_of_today(pod("serviceAccount", &json!("a")), "spec.serviceAccount", Kind::Forbidden)]
+#[case::the_operator_starts_the_engine(container("engine", "command", &json!(["c"])), "spec.containers[engine].command", Kind::Forbidden)]
+#[case::the_operator_watches_the_engine(container("engine", "livenessProbe", &json!({})), "spec.containers[engine].livenessProbe", Kind::Forbidden)]
+#[case::the_engine_reads_no_terminal(container("engine", "tty", &json!(true)), "spec.containers[engine].tty", Kind::Forbidden)]
+#[case::variables_of_the_operator_are_its_own(container("engine", "env", &json!([{ "name": "POD_INDEX" }])), "spec.containers[engine].env[0].name", Kind::Forbidden)]
+#[case::volumes_of_the_operator_are_mounted_by_it(container("engine", "volumeMounts", &json!([{ "name": "data", "mountPath": "/d" }])), "spec.containers[engine].volumeMounts[0].name", Kind::Forbidden)]
+#[case::volumes_of_the_operator_are_no_devices(container("proxy", "volumeDevices", &json!([{ "name": "data", "devicePath": "/d" }])), "spec.containers[proxy].volumeDevices[0].name", Kind::Forbidden)]
 #[case::an_engine_is_one_container(json!({ "spec": { "containers": [{ "name": "engine" }, { "name": "engine" }] } }), "spec.containers[1].name", Kind::Duplicate)]
-#[case::the_container_of_the_web_ui_is_the_operators(container("engine-web", "image", json!("i")), "spec.containers[engine-web].name", Kind::Forbidden)]
+#[case::the_container_of_the_web_ui_is_the_operators(container("engine-web", "image", &json!("i")), "spec.containers[engine-web].name", Kind::Forbidden)]
 #[case::no_init_container_is_called_engine(json!({ "spec": { "initContainers": [{ "name": "engine" }] } }), "spec.initContainers[engine].name", Kind::Forbidden)]
 #[case::containers_have_different_names(json!({ "spec": { "containers": [{ "name": "a" }], "initContainers": [{ "name": "a" }] } }), "spec.initContainers[a].name", Kind::Duplicate)]
-#[case::what_pods_have_once_is_said_once(pod("schedulingGates", json!([{ "name": "g" }, { "name": "g" }])), "spec.schedulingGates[1].name", Kind::Duplicate)]
+#[case::what_pods_have_once_is_said_once(pod("schedulingGates", &json!([{ "name": "g" }, { "name": "g" }])), "spec.schedulingGates[1].name", Kind::Duplicate)]
 fn engines_and_classes(#[case] template: Value, #[case] path: &str, #[case] kind: Kind) {
     let path = format!("spec.template.{path}");
     assert_broken(&of_engine(&template), &path, kind);
@@ -91,13 +91,13 @@ fn engines_and_classes(#[case] template: Value, #[case] path: &str, #[case] kind
     "volumes": [{ "name": "v", "emptyDir": {} }],
     "containers": [{ "name": "engine", "volumeMounts": [{ "name": "v", "mountPath": "/var/lib/firebolt" }] }],
 } }), "spec.template.spec.containers[engine].volumeMounts[0].mountPath", Kind::Forbidden)]
-#[case::a_volume_that_is_mounted_exists(container("proxy", "volumeMounts", json!([{ "name": "v", "mountPath": "/v" }])), "spec.template.spec.containers[proxy].volumeMounts[0].name", Kind::NotFound)]
-#[case::a_resource_claim_that_is_used_exists(container("engine", "resources", json!({ "claims": [{ "name": "gpu" }] })), "spec.template.spec.containers[engine].resources.claims[0].name", Kind::NotFound)]
-#[case::no_volume_holds_credentials_of_the_operator(pod("volumes", json!([{ "name": "s", "secret": { "secretName": "main-metadata-postgres-creds" } }])), "spec.template.spec.volumes[0].secret.secretName", Kind::Forbidden)]
-#[case::no_volume_holds_credentials_of_an_external_database(pod("volumes", json!([{ "name": "s", "secret": { "secretName": "own-database" } }])), "spec.template.spec.volumes[0].secret.secretName", Kind::Forbidden)]
-#[case::no_variable_of_the_engine_does(container("engine", "env", json!([{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "own-database", "key": "k" } } }])), "spec.template.spec.containers[engine].env[0].valueFrom.secretKeyRef.name", Kind::Forbidden)]
-#[case::no_variables_of_a_sidecar_do(container("proxy", "envFrom", json!([{ "secretRef": { "name": "own-database" } }])), "spec.template.spec.containers[proxy].envFrom[0].secretRef.name", Kind::Forbidden)]
-#[case::the_engine_container_keeps_within_the_bounds(container("engine", "resources", json!({ "limits": { "cpu": 5 } })), "spec.template.spec.containers[engine].resources.limits.cpu", Kind::Invalid)]
+#[case::a_volume_that_is_mounted_exists(container("proxy", "volumeMounts", &json!([{ "name": "v", "mountPath": "/v" }])), "spec.template.spec.containers[proxy].volumeMounts[0].name", Kind::NotFound)]
+#[case::a_resource_claim_that_is_used_exists(container("engine", "resources", &json!({ "claims": [{ "name": "gpu" }] })), "spec.template.spec.containers[engine].resources.claims[0].name", Kind::NotFound)]
+#[case::no_volume_holds_credentials_of_the_operator(pod("volumes", &json!([{ "name": "s", "secret": { "secretName": "main-metadata-postgres-creds" } }])), "spec.template.spec.volumes[0].secret.secretName", Kind::Forbidden)]
+#[case::no_volume_holds_credentials_of_an_external_database(pod("volumes", &json!([{ "name": "s", "secret": { "secretName": "own-database" } }])), "spec.template.spec.volumes[0].secret.secretName", Kind::Forbidden)]
+#[case::no_variable_of_the_engine_does(container("engine", "env", &json!([{ "name": "A", "valueFrom": { "secretKeyRef": { "name": "own-database", "key": "k" } } }])), "spec.template.spec.containers[engine].env[0].valueFrom.secretKeyRef.name", Kind::Forbidden)]
+#[case::no_variables_of_a_sidecar_do(container("proxy", "envFrom", &json!([{ "secretRef": { "name": "own-database" } }])), "spec.template.spec.containers[proxy].envFrom[0].secretRef.name", Kind::Forbidden)]
+#[case::the_engine_container_keeps_within_the_bounds(container("engine", "resources", &json!({ "limits": { "cpu": 5 } })), "spec.template.spec.containers[engine].resources.limits.cpu", Kind::Invalid)]
 fn engines_in_their_surroundings(#[case] template: Value, #[case] path: &str, #[case] kind: Kind) {
     assert_broken(&of_engine(&template), path, kind);
 }
@@ -112,7 +112,7 @@ fn engines_with_their_classes() {
         Kind::NotFound,
     );
     // What pods have once is said by one of the two.
-    let volume = pod("volumes", json!([{ "name": "v", "emptyDir": {} }]));
+    let volume = pod("volumes", &json!([{ "name": "v", "emptyDir": {} }]));
     assert_broken(
         &of_pair(&volume, &volume),
         "spec.template.spec.volumes[0].name",
@@ -120,7 +120,7 @@ fn engines_with_their_classes() {
     );
     // The class does not reach credentials for the engine.
     let secret = "main-metadata-postgres-creds";
-    let reading = pod("volumes", json!([{ "name": "s", "secret": { "secretName": secret } }]));
+    let reading = pod("volumes", &json!([{ "name": "s", "secret": { "secretName": secret } }]));
     assert_broken(&of_pair(&reading, &json!({})), "spec.engineClassRef", Kind::Forbidden);
     // It is not deleted below an engine.
     let engines = ["a".to_owned()];
@@ -141,24 +141,24 @@ fn instances() {
     let path = "spec.metadata.postgres.credentialsSecretRef.name";
     assert_broken(&of_metadata(&json!({ "postgres": postgres })), path, Kind::Required);
     // Of the components themselves, users choose image and resources.
-    let template = container("metadata", "env", json!([{ "name": "A" }]));
+    let template = container("metadata", "env", &json!([{ "name": "A" }]));
     let path = "spec.metadata.template.spec.containers[metadata].env";
     assert_broken(&of_metadata(&json!({ "template": template })), path, Kind::Forbidden);
-    let template = container("envoy", "env", json!([{ "name": "A" }]));
+    let template = container("envoy", "env", &json!([{ "name": "A" }]));
     let path = "spec.gateway.template.spec.containers[envoy].env";
     assert_broken(&of_gateway(&json!({ "template": template })), path, Kind::Forbidden);
     // The names of containers and volumes of the operator are its own.
-    let template = container("wake-agent", "image", json!("i"));
+    let template = container("wake-agent", "image", &json!("i"));
     let path = "spec.gateway.template.spec.containers[wake-agent].name";
     assert_broken(&of_gateway(&json!({ "template": template })), path, Kind::Forbidden);
-    let template = pod("volumes", json!([{ "name": "config" }]));
+    let template = pod("volumes", &json!([{ "name": "config" }]));
     let path = "spec.metadata.template.spec.volumes[0].name";
     assert_broken(&of_metadata(&json!({ "template": template })), path, Kind::Forbidden);
     // What holds a secret is closed to sidecars.
     let template = container(
         "proxy",
         "volumeMounts",
-        json!([{ "name": "postgres-creds", "mountPath": "/c" }]),
+        &json!([{ "name": "postgres-creds", "mountPath": "/c" }]),
     );
     let path = "spec.metadata.template.spec.containers[proxy].volumeMounts[0].name";
     assert_broken(&of_metadata(&json!({ "template": template })), path, Kind::Forbidden);
