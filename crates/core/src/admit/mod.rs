@@ -4,6 +4,10 @@
 //! is wrong with it, so that a user sees all violations at once and in the same order every time. What is not refused
 //! is forwarded to the pods as it is, save volumes of engines under names of the operator, which its own take the place
 //! of.
+//!
+//! An engine is judged with what stands around it: the class whose lists its own are added to, the instance whose Secrets
+//! it may not read, and the bounds of the cluster. What engines depend on is judged with the engines. `tests/rows.rs` says
+//! every rule in a sentence, with an object that breaks it.
 
 mod advice;
 mod bounds;

@@ -45,6 +45,11 @@ fn assert_broken(violations: &[Violation], path: &str, kind: Kind) {
     assert_eq!(places, [(path, kind)]);
 }
 
+/// A key that belongs to the operator.
+fn key() -> String {
+    format!("{}x", firebolt_api::key::RESERVED_PREFIX)
+}
+
 /// A template with this field of the pod.
 fn pod(field: &str, value: &Value) -> Value {
     json!({ "spec": { field: value } })
@@ -57,8 +62,8 @@ fn container(name: &str, field: &str, value: &Value) -> Value {
 
 #[rstest]
 #[case::of_the_metadata_only_labels_and_annotations_can_be_set(json!({ "metadata": { "name": "n" } }), "metadata.name", Kind::Forbidden)]
-#[case::labels_with_the_prefix_of_the_operator_are_its_own(json!({ "metadata": { "labels": { "firebolt.io/x": "v" } } }), "metadata.labels[firebolt.io/x]", Kind::Forbidden)]
-#[case::annotations_with_the_prefix_of_the_operator_are_its_own(json!({ "metadata": { "annotations": { "firebolt.io/x": "v" } } }), "metadata.annotations[firebolt.io/x]", Kind::Forbidden)]
+#[case::labels_with_the_prefix_of_the_operator_are_its_own(json!({ "metadata": { "labels": { key(): "v" } } }), "metadata.labels[firebolt.io/x]", Kind::Forbidden)]
+#[case::annotations_with_the_prefix_of_the_operator_are_its_own(json!({ "metadata": { "annotations": { key(): "v" } } }), "metadata.annotations[firebolt.io/x]", Kind::Forbidden)]
 #[case::the_operator_decides_how_long_pods_take_to_stop(pod("terminationGracePeriodSeconds", &json!(0)), "spec.terminationGracePeriodSeconds", Kind::Forbidden)]
 #[case::the_operator_decides_how_long_pods_run(pod("activeDeadlineSeconds", &json!(0)), "spec.activeDeadlineSeconds", Kind::Forbidden)]
 #[case::pods_are_found_by_the_names_that_the_operator_gives_them(pod("subdomain", &json!("s")), "spec.subdomain", Kind::Forbidden)]
