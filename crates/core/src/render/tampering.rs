@@ -70,7 +70,12 @@ fn compare_lists(path: &str, rendered: &[Value], live: &[Value], found: &mut Vec
     };
     for (index, item) in rendered.iter().enumerate() {
         let (label, other) = match item.get(key).and_then(Value::as_str) {
-            Some(name) => (name.to_owned(), live.iter().find(|other| other[key] == name)),
+            Some(name) => {
+                // A variable may stand there twice: once from the class, and anew from the engine.
+                let same = |other: &&Value| other[key] == name;
+                let earlier = rendered[..index].iter().filter(same).count();
+                (name.to_owned(), live.iter().filter(same).nth(earlier))
+            }
             None => (index.to_string(), live.get(index)),
         };
         compare(&format!("{path}[{label}]"), item, other.unwrap_or(&Value::Null), found);
@@ -105,6 +110,7 @@ mod tests {
     #[case::size(json!({ "emptyDir": { "sizeLimit": "1024Mi" } }), json!({ "emptyDir": { "sizeLimit": "1Gi" } }))]
     #[case::one_volume_mounted_twice(json!({ "volumeMounts": [{ "name": "v", "mountPath": "/a" }, { "name": "v", "mountPath": "/b" }] }), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/b" }, { "name": "v", "mountPath": "/a" }] }))]
     #[case::foreign_sidecar(json!({ "containers": [{ "name": "engine", "image": "i" }] }), json!({ "containers": [{ "name": "mesh" }, { "name": "engine", "image": "i", "tty": false }] }))]
+    #[case::variable_set_anew(json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }] }), json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }] }))]
     fn what_others_fill_in_is_no_tampering(#[case] rendered: Value, #[case] live: Value) {
         assert_eq!(differences(&rendered, &live), Vec::<String>::new());
         assert!(is_intact(&rendered, &live));
@@ -119,6 +125,8 @@ mod tests {
     #[case::list_entry(json!({ "args": ["x", "y"] }), json!({ "args": ["x", "z"] }), "args[1]")]
     #[case::list_longer(json!({ "args": ["x"] }), json!({ "args": ["x", "y"] }), "args")]
     #[case::named_entry(json!({ "env": [{ "name": "A", "value": "1" }] }), json!({ "env": [{ "name": "A", "value": "2" }] }), "env[A].value")]
+    #[case::variable_set_anew(json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }] }), json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "3" }] }), "env[A].value")]
+    #[case::variable_set_anew_gone(json!({ "env": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }] }), json!({ "env": [{ "name": "A", "value": "1" }] }), "env[A]")]
     #[case::named_entry_gone(json!({ "env": [{ "name": "A", "value": "1" }] }), json!({ "env": [] }), "env[A]")]
     #[case::amount(json!({ "limits": { "cpu": "1" } }), json!({ "limits": { "cpu": "2" } }), "limits.cpu")]
     #[case::not_a_quantity(json!({ "labels": { "cpu": "1000m" } }), json!({ "labels": { "cpu": "1" } }), "labels.cpu")]
