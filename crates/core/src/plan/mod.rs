@@ -2,8 +2,10 @@
 
 mod condition;
 pub mod engine;
+pub mod engine_class;
 mod event;
 pub mod instance;
+mod names;
 mod object;
 
 pub use event::{Event, Severity};

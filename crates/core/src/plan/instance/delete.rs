@@ -8,11 +8,10 @@ use strum::IntoEnumIterator;
 
 use super::input::{Credentials, Input, Leftover, Order};
 use super::output::{Component, Database, Object, Plan, Write};
-use super::postgres::list;
 use super::status::{self, Verdicts};
 use super::step::{STILL_IN_THE_WAY, Verdict};
 use super::{has_finalizer, steps};
-use crate::plan::Event;
+use crate::plan::{Event, names};
 
 /// How long the clean-up waits before it looks again at what is still going. Claims are not watched.
 const GOING: Duration = Duration::from_secs(5);
@@ -77,7 +76,7 @@ pub(super) fn plan(input: &Input) -> Plan {
 fn blocked(input: &Input) -> Plan {
     let message = format!(
         "The instance is being deleted, but it is still needed by {}. Delete what needs it; the deletion goes on by itself.",
-        list(&input.observed.engines)
+        names::engines(&input.observed.engines)
     );
     let verdict = Verdict::not_ready(InstanceReason::DeletionBlocked, message);
     // Kubernetes takes everything away at this moment, and putting it back would go on for ever; or it was taken away

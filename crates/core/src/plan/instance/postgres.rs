@@ -5,6 +5,7 @@ use firebolt_api::condition::InstanceReason;
 use super::input::{Credentials, Input};
 use super::output::{Component, Database, Object, Write};
 use super::step::{Step, Verdict, ensure, remove};
+use crate::plan::names;
 
 /// Sees to a database that the metadata service can use. Whether our own is up yet is for the metadata service to find
 /// out; it tries again by itself.
@@ -43,20 +44,9 @@ pub(crate) fn switch(used: Database, engines: &[String]) -> [String; 2] {
         ),
     };
     [
-        format!("{change}, which is needed by {}.", list(engines)),
+        format!("{change}, which is needed by {}.", names::engines(engines)),
         format!("{remedy}; to change the database, delete the engines first."),
     ]
-}
-
-/// Engines by name, but no endless list.
-pub(super) fn list(engines: &[String]) -> String {
-    const MOST: usize = 5;
-    let shown = engines.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
-    match engines.len() {
-        1 => format!("engine {shown}"),
-        count if count <= MOST => format!("{count} engines ({shown})"),
-        count => format!("{count} engines ({shown} and {} more)", count - MOST),
-    }
 }
 
 fn internal(input: &Input) -> Step {

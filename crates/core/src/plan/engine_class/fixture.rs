@@ -1,0 +1,123 @@
+//! Classes in every state, for tests: `class().bound(&["a"]).deleting()`.
+
+use firebolt_api::FireboltEngineClass;
+use firebolt_api::condition::Condition;
+use firebolt_api::key::Finalizer;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+
+use super::{Input, Observed, Plan, Source, plan};
+
+/// One situation.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub class: FireboltEngineClass,
+    pub observed: Observed,
+    pub now: Timestamp,
+}
+
+/// A class with our finalizer that nobody has looked at yet, and that no engine refers to.
+pub(super) fn class() -> Case {
+    let metadata = json!({
+        "name": "large", "namespace": "data", "uid": "class", "generation": 1,
+        "finalizers": ["example.com/theirs", Finalizer::EngineClass.key()],
+    });
+    let class = json!({
+        "apiVersion": "v", "kind": "FireboltEngineClass", "metadata": metadata, "spec": { "template": {} },
+    });
+    Case {
+        class: serde_json::from_value(class).expect("a class"),
+        observed: Observed {
+            bound: Vec::new(),
+            unreadable: Vec::new(),
+            source: Source::Watched,
+        },
+        now: "2026-11-16T12:00:00Z".parse().expect("a time"),
+    }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+impl Case {
+    /// Any other change.
+    pub fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// These engines refer to it.
+    pub fn bound(self, names: &[&str]) -> Self {
+        self.but(|case| case.observed.bound = owned(names))
+    }
+
+    /// These engines cannot be read.
+    pub fn unreadable(self, names: &[&str]) -> Self {
+        self.but(|case| case.observed.unreadable = owned(names))
+    }
+
+    /// The engines were listed live.
+    pub fn live(self) -> Self {
+        self.but(|case| case.observed.source = Source::Live)
+    }
+
+    /// Edited to have this template.
+    pub fn template(self, template: &Value) -> Self {
+        self.but(|case| {
+            case.class.spec.template = serde_json::from_value(template.clone()).expect("a template");
+            case.class.metadata.generation = case.class.metadata.generation.map(|number| number + 1);
+        })
+    }
+
+    /// Edited to set what belongs to the operator.
+    pub fn bad(self) -> Self {
+        self.template(&json!({ "spec": { "containers": [{ "name": "engine", "command": ["sh"] }] } }))
+    }
+
+    /// Its finalizers are these.
+    pub fn finalizers(self, names: &[&str]) -> Self {
+        self.but(|case| case.class.metadata.finalizers = Some(owned(names)))
+    }
+
+    /// It is being deleted, which Kubernetes counts as an edit.
+    pub fn deleting(self) -> Self {
+        self.but(|case| {
+            case.class.metadata.deletion_timestamp = Some(Time(case.now));
+            case.class.metadata.generation = case.class.metadata.generation.map(|number| number + 1);
+        })
+    }
+
+    /// A minute later, with what was planned done.
+    pub fn done(self) -> Self {
+        let status = self.plan().status;
+        self.but(|case| {
+            case.class.status = status.or_else(|| case.class.status.take());
+            case.now += jiff::SignedDuration::from_mins(1);
+        })
+    }
+
+    pub fn plan(&self) -> Plan {
+        plan(&self.input())
+    }
+
+    pub fn needs_live_reads(&self) -> bool {
+        self.plan().needs_live_reads(&self.input())
+    }
+
+    /// The `Ready` condition after the plan.
+    pub fn ready(&self) -> Condition {
+        let status = self.plan().status.or_else(|| self.class.status.clone());
+        let mut conditions = status.expect("a status").conditions.into_iter();
+        conditions.find(|known| known.type_ == "Ready").expect("the condition")
+    }
+
+    fn input(&self) -> Input<'_> {
+        Input {
+            class: &self.class,
+            observed: &self.observed,
+            now: self.now,
+        }
+    }
+}
