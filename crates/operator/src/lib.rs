@@ -5,8 +5,10 @@
 pub mod backoff;
 pub mod cli;
 pub mod connect;
+mod controller;
 pub mod crds;
 pub mod engine;
+pub mod engine_class;
 pub mod error;
 pub mod events;
 pub mod http;
@@ -18,6 +20,7 @@ pub mod metrics;
 pub mod probe;
 pub mod process;
 pub mod queue;
+mod referring;
 mod seen;
 pub mod settings;
 pub mod signals;

@@ -14,6 +14,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::engine::EngineMetrics;
+use crate::engine_class::EngineClassMetrics;
 use crate::instance::InstanceMetrics;
 use crate::leader::Role;
 use crate::probe::Pool;
@@ -37,6 +38,7 @@ pub struct Metrics {
     watch_failures: Family<KindLabel, Counter>,
     engines: EngineMetrics,
     instances: InstanceMetrics,
+    engine_classes: EngineClassMetrics,
     /// Gauges are filled and read in one go.
     rendering: Mutex<()>,
 }
@@ -85,10 +87,12 @@ impl Metrics {
         );
         let engines = EngineMetrics::register(&mut registry);
         let instances = InstanceMetrics::register(&mut registry);
+        let engine_classes = EngineClassMetrics::register(&mut registry);
         Self {
             registry,
             engines,
             instances,
+            engine_classes,
             rendering: Mutex::default(),
             leader,
             cached_objects,
@@ -116,8 +120,14 @@ impl Metrics {
         &self.instances
     }
 
-    /// All metrics as text. Role, sizes of the caches and the state of engines and instances are read at this moment, so
-    /// they need no upkeep. Engines and instances are told of by the leader alone, so that nobody counts them twice.
+    /// What is measured about engine classes.
+    #[must_use]
+    pub fn engine_classes(&self) -> &EngineClassMetrics {
+        &self.engine_classes
+    }
+
+    /// All metrics as text. Role, sizes of the caches and the state of engines, instances and classes are read at this
+    /// moment, so they need no upkeep. They are told of by the leader alone, so that nobody counts them twice.
     #[must_use]
     pub fn render(&self, caches: &Caches, probes: &Pool, role: Role) -> String {
         let _one_at_a_time = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,8 +137,14 @@ impl Metrics {
             }
             Role::Leading => {
                 self.leader.set(1);
-                self.engines.gauges.fill(caches, |engine| probes.drain_failures(engine));
-                self.instances.gauges.fill(caches);
+                let drain_failures = |engine: &_| probes.drain_failures(engine);
+                self.engines
+                    .gauges
+                    .fill(caches, &self.engines.work.reconciled, drain_failures);
+                self.instances.gauges.fill(caches, &self.instances.work.reconciled);
+                self.engine_classes
+                    .gauges
+                    .fill(caches, &self.engine_classes.work.reconciled);
             }
         }
         self.count(caches);
@@ -137,6 +153,7 @@ impl Metrics {
         // Read anew the next time; nobody needs them in between.
         self.engines.gauges.clear();
         self.instances.gauges.clear();
+        self.engine_classes.gauges.clear();
         text
     }
 

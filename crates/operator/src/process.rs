@@ -30,7 +30,7 @@ use crate::queue::Inboxes;
 use crate::settings::{ListenAddress, Settings, Surroundings};
 use crate::signals::Signals;
 use crate::watches::Caches;
-use crate::{engine, http, instance, logs};
+use crate::{engine, engine_class, http, instance, logs};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -233,7 +233,8 @@ async fn work_while_leading(context: Context, mut reports: watch::Receiver<Repor
         changed = reports.wait_for(|report| report.role == Role::Leading) => changed.is_ok(),
     };
     if leads {
-        lead(context, stop.clone()).await;
+        // Boxed, because it holds all controllers.
+        Box::pin(lead(context, stop.clone())).await;
     }
     stop.cancelled().await;
 }
@@ -241,7 +242,11 @@ async fn work_while_leading(context: Context, mut reports: watch::Receiver<Repor
 /// What only the leader does. It begins when the caches are complete: before that, what is there looks as if it were not.
 async fn lead(context: Context, stop: CancellationToken) {
     if stop.run_until_cancelled(context.caches.synced()).await.is_some() {
-        tokio::join!(engine::run(context.clone(), stop.clone()), instance::run(context, stop));
+        tokio::join!(
+            engine::run(context.clone(), stop.clone()),
+            instance::run(context.clone(), stop.clone()),
+            engine_class::run(context, stop),
+        );
     }
 }
 

@@ -23,6 +23,16 @@ struct Engine {
     instance: String,
 }
 
+impl Engine {
+    fn of(engine: &FireboltEngine, key: &ObjectKey) -> Self {
+        Self {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            instance: engine.spec.instance_ref.clone(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InPhase {
     namespace: String,
@@ -51,8 +61,6 @@ pub struct EngineGauges {
     pods_total: Family<Engine, Gauge>,
     last_reconciled: Family<Engine, Gauge>,
     drain_check_errors: Family<Engine, Counter>,
-    /// When the last good pass over each ended.
-    pub reconciled: Reconciled,
 }
 
 impl EngineGauges {
@@ -118,22 +126,25 @@ impl EngineGauges {
     }
 
     /// Shows every engine as the caches have it.
-    pub fn fill(&self, caches: &Caches, drain_failures: impl Fn(&ObjectKey) -> u64) {
+    pub fn fill(&self, caches: &Caches, reconciled: &Reconciled, drain_failures: impl Fn(&ObjectKey) -> u64) {
         self.clear();
         for engine in caches.engines.all() {
             if let Ok(engine) = &engine.0 {
                 let key = ObjectKey::of(engine);
-                self.show(engine, &key, pods_of(engine, &key, caches), drain_failures(&key));
+                self.show(engine, &key, pods_of(engine, &key, caches));
+                let labels = Engine::of(engine, &key);
+                if let Some(time) = reconciled.last(&key) {
+                    self.last_reconciled.get_or_create(&labels).set(time.as_second());
+                }
+                self.drain_check_errors
+                    .get_or_create(&labels)
+                    .inc_by(drain_failures(&key));
             }
         }
     }
 
-    fn show(&self, engine: &FireboltEngine, key: &ObjectKey, (ready, total): (i64, i64), drain_failures: u64) {
-        let labels = Engine {
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            instance: engine.spec.instance_ref.clone(),
-        };
+    fn show(&self, engine: &FireboltEngine, key: &ObjectKey, (ready, total): (i64, i64)) {
+        let labels = Engine::of(engine, key);
         let status = engine.status.as_ref();
         for phase in EnginePhase::iter() {
             let holds = status.and_then(|status| status.phase) == Some(phase);
@@ -177,10 +188,6 @@ impl EngineGauges {
         set(&self.draining_generation, draining.unwrap_or(-1));
         set(&self.pods_ready, ready);
         set(&self.pods_total, total);
-        if let Some(time) = self.reconciled.last(key) {
-            set(&self.last_reconciled, time.as_second());
-        }
-        self.drain_check_errors.get_or_create(&labels).inc_by(drain_failures);
     }
 }
 

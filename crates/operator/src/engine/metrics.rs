@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use firebolt_api::EnginePhase;
-use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::gauges::EngineGauges;
-use crate::key::ObjectKey;
 use crate::queue::{Histograms, Outcome, WorkMetrics, quick};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -62,14 +60,6 @@ impl EngineMetrics {
             own.probe_duration.clone(),
         );
         own
-    }
-
-    /// A pass has ended, well if at a given time.
-    pub fn looked(&self, key: &ObjectKey, took: Duration, well_at: Option<Timestamp>) {
-        self.work.looked(took, well_at.is_some());
-        if let Some(now) = well_at {
-            self.gauges.reconciled.note(key, now);
-        }
     }
 
     /// An engine has left a phase.

@@ -63,7 +63,11 @@ impl Controller {
         let span = info_span!("engine", namespace = key.namespace, name = key.name);
         let done = Box::pin(self.pass(&engine, &mut memory)).instrument(span.clone()).await;
         let finished = done.is_ok().then(Timestamp::now);
-        self.context.metrics.engines().looked(key, begun.elapsed(), finished);
+        self.context
+            .metrics
+            .engines()
+            .work
+            .looked(key, begun.elapsed(), finished);
         let again = span.in_scope(|| match done {
             Ok(done) => memory.attempts.succeeded(&done, memory.refused.is_some()),
             Err(error) => {
@@ -78,7 +82,7 @@ impl Controller {
     fn forget(&self, key: &ObjectKey) {
         self.memories.forget(key);
         self.context.probes.forget(key);
-        self.context.metrics.engines().gauges.reconciled.forget(key);
+        self.context.metrics.engines().work.reconciled.forget(key);
     }
 
     async fn pass(&self, engine: &FireboltEngine, memory: &mut Memory) -> Result<Done, PassError> {

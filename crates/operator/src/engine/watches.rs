@@ -49,7 +49,9 @@ pub fn of_engine_class(
         let seen = [&change.before, &change.after].map(|class| readable(class.as_ref()).map(matters));
         if seen[0] != seen[1] || seen[0].is_none() {
             let Some(class) = change.key() else { return };
-            wake_those_of(&class, &engines, &inbox);
+            for engine in engines.of_class(&class) {
+                inbox.add(ObjectKey::new(&class.namespace, engine), Lane::Ordinary);
+            }
         }
     }
 }
@@ -71,18 +73,6 @@ pub fn of_instance(
             for engine in engines.belonging_to(&instance) {
                 inbox.add(ObjectKey::of(&*engine), Lane::Ordinary);
             }
-        }
-    }
-}
-
-/// Wakes the engines of the same namespace that name the class.
-fn wake_those_of(class: &ObjectKey, engines: &Store<FireboltEngine>, inbox: &Inbox<ObjectKey>) {
-    for engine in engines.all() {
-        if let Ok(engine) = &engine.0
-            && engine.metadata.namespace.as_ref() == Some(&class.namespace)
-            && engine.spec.engine_class_ref.as_ref() == Some(&class.name)
-        {
-            inbox.add(ObjectKey::of(engine), Lane::Ordinary);
         }
     }
 }

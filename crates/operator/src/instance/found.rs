@@ -3,22 +3,19 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use firebolt_api::{FireboltEngine, FireboltInstance};
+use firebolt_api::FireboltInstance;
 use firebolt_core::plan::instance::Object;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
-use kube::api::ListParams;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use super::desired::Wish;
 use super::objects::{Objects, named};
 use crate::key::ObjectKey;
-use crate::watches::{Caches, Credentials, Guarded, KnownSecret, Store, Watched};
+use crate::referring::{self, Referring};
+use crate::watches::{Caches, Credentials, KnownSecret, Store, Watched};
 use crate::write::{LONGEST_REQUEST, PassError, version_in};
-
-/// How many engines are read at once.
-const ENGINES_AT_ONCE: u32 = 500;
 
 /// What was found, before it is compared with what is wanted.
 #[derive(Clone, Debug, Default)]
@@ -104,14 +101,12 @@ pub async fn live(
     reads.in_time(Box::pin(reads.everything(instance, wish, pods))).await
 }
 
-/// The engines that refer to the instance, by what the API server says. All of them, also those that the operator is told
-/// not to look after: they need the instance too.
+/// The engines that refer to the instance, by what the API server says. One that cannot be read may refer to any.
 pub async fn live_engines(client: &Client, instance: &FireboltInstance) -> Result<Vec<String>, PassError> {
-    let reads = Reads {
-        client,
-        key: ObjectKey::of(instance),
-    };
-    reads.in_time(reads.engines()).await
+    let key = ObjectKey::of(instance);
+    let referring = referring::live(client, &key, |engine| engine.spec.instance_ref == key.name);
+    let Referring { bound, unreadable } = referring.await?;
+    Ok([bound, unreadable].concat())
 }
 
 struct Reads<'a> {
@@ -200,24 +195,6 @@ impl Reads<'_> {
         let object = ObjectKey::new(&self.key.namespace, name);
         let read = api.get_opt(name).await;
         read.map_err(|error| PassError::read("get", &K::kind(&()), &object, error))
-    }
-
-    async fn engines(&self) -> Result<Vec<String>, PassError> {
-        let api: Api<Guarded<FireboltEngine>> = Api::namespaced(self.client.clone(), &self.key.namespace);
-        let (mut page, mut names) = (ListParams::default().limit(ENGINES_AT_ONCE), Vec::new());
-        loop {
-            let list = api.list(&page).await;
-            let list = list.map_err(|error| PassError::read("list", "FireboltEngine", &self.key, error))?;
-            let referring = list.items.iter().filter(|engine| match &engine.0 {
-                Ok(engine) => engine.spec.instance_ref == self.key.name,
-                Err(_unreadable) => true,
-            });
-            names.extend(referring.map(ResourceExt::name_any));
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(names),
-            }
-        }
     }
 }
 

@@ -48,8 +48,6 @@ pub struct InstanceGauges {
     status_condition: Family<OfCondition, Gauge>,
     info: Family<Info, Gauge>,
     last_reconciled: Family<Instance, Gauge>,
-    /// When the last good pass over each ended.
-    pub reconciled: Reconciled,
 }
 
 impl InstanceGauges {
@@ -88,16 +86,16 @@ impl InstanceGauges {
     }
 
     /// Shows every instance as the caches have it.
-    pub fn fill(&self, caches: &Caches) {
+    pub fn fill(&self, caches: &Caches, reconciled: &Reconciled) {
         self.clear();
         for instance in caches.instances.all() {
             if let Ok(instance) = &instance.0 {
-                self.show(instance, &ObjectKey::of(instance));
+                self.show(instance, &ObjectKey::of(instance), reconciled);
             }
         }
     }
 
-    fn show(&self, instance: &FireboltInstance, key: &ObjectKey) {
+    fn show(&self, instance: &FireboltInstance, key: &ObjectKey, reconciled: &Reconciled) {
         let (namespace, name) = (|| key.namespace.clone(), || key.name.clone());
         let status = instance.status.clone().unwrap_or_default();
         for phase in InstancePhase::iter() {
@@ -130,7 +128,7 @@ impl InstanceGauges {
             },
         };
         self.info.get_or_create(&info).set(1);
-        if let Some(time) = self.reconciled.last(key) {
+        if let Some(time) = reconciled.last(key) {
             let labels = Instance {
                 namespace: namespace(),
                 name: name(),

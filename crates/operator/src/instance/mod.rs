@@ -28,32 +28,25 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::metrics::InstanceMetrics;
+use crate::controller::{self, Kind};
 use crate::events;
 use crate::key::ObjectKey;
 use crate::process::Context;
-use crate::queue::{self, Lane};
 use pass::Controller;
 
 /// Looks after all instances until `stop`, then lets passes under way come to their end.
 pub async fn run(context: Context, stop: CancellationToken) {
     let (recorder, sending) = events::recorder(context.client.clone(), &context.settings.identity);
-    let workers = usize::from(context.settings.workers);
-    let (inbox, metrics) = (Arc::clone(&context.inboxes.instances), Arc::clone(&context.metrics));
-    inbox.open();
-    for instance in context.caches.instances.all() {
-        inbox.add(ObjectKey::of(&*instance), Lane::Ordinary);
-    }
-    let controller = Arc::new(Controller::new(context, recorder));
+    let controller = Arc::new(Controller::new(context.clone(), recorder));
     let look = |key: ObjectKey| {
         let controller = Arc::clone(&controller);
         Box::pin(async move { controller.look(&key).await })
     };
-    // Outlives the passes, whose last words it still has to tell.
-    let side_work = CancellationToken::new();
-    let passes = async {
-        let measure = |waiting, scheduled| metrics.instances().work.queued(waiting, scheduled);
-        queue::work(&inbox, workers, stop, measure, look).await;
-        side_work.cancel();
+    let kind = Kind {
+        inbox: &context.inboxes.instances,
+        objects: &context.caches.instances,
+        work: &context.metrics.instances().work,
+        workers: usize::from(context.settings.workers),
     };
-    tokio::join!(passes, sending.run(side_work.clone()));
+    controller::run(kind, stop, |stop| sending.run(stop), look).await;
 }

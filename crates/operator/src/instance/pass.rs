@@ -63,7 +63,11 @@ impl Controller {
             .instrument(span.clone())
             .await;
         let finished = done.is_ok().then(Timestamp::now);
-        self.context.metrics.instances().looked(key, begun.elapsed(), finished);
+        self.context
+            .metrics
+            .instances()
+            .work
+            .looked(key, begun.elapsed(), finished);
         let again = span.in_scope(|| match done {
             Ok(done) => memory.attempts.succeeded(&done, !memory.refusals.is_empty()),
             Err(error) => {
@@ -78,7 +82,7 @@ impl Controller {
     fn forget(&self, key: &ObjectKey) {
         self.memories.forget(key);
         self.context.caches.credentials.follow(key, "", None);
-        self.context.metrics.instances().gauges.reconciled.forget(key);
+        self.context.metrics.instances().work.reconciled.forget(key);
     }
 
     async fn pass(&self, instance: &FireboltInstance, memory: &mut Memory) -> Result<Done, PassError> {

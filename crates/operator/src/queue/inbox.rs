@@ -26,6 +26,8 @@ pub struct Inboxes {
     pub engines: Arc<Inbox<ObjectKey>>,
     /// Instances.
     pub instances: Arc<Inbox<ObjectKey>>,
+    /// Engine classes.
+    pub engine_classes: Arc<Inbox<ObjectKey>>,
 }
 
 impl<K> Default for Inbox<K> {

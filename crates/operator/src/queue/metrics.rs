@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use super::reconciled::Reconciled;
+use crate::key::ObjectKey;
 
 /// A histogram per set of labels.
 pub type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -48,6 +52,8 @@ pub struct WorkMetrics {
     scheduled: Gauge,
     decisions: Family<Decision, Counter>,
     api_writes: Family<Write, Counter>,
+    /// When the last good pass over each object ended.
+    pub reconciled: Reconciled,
 }
 
 /// From a millisecond to half a minute.
@@ -65,6 +71,7 @@ impl WorkMetrics {
             scheduled: Gauge::default(),
             decisions: Family::default(),
             api_writes: Family::default(),
+            reconciled: Reconciled::default(),
         };
         registry.register(
             "reconcile_duration_seconds",
@@ -101,11 +108,14 @@ impl WorkMetrics {
         self.scheduled.set(count(scheduled));
     }
 
-    /// A pass has ended.
-    pub fn looked(&self, took: Duration, well: bool) {
+    /// A pass has ended, well if at a given time.
+    pub fn looked(&self, key: &ObjectKey, took: Duration, well_at: Option<Timestamp>) {
         self.reconcile_duration
-            .get_or_create(&Outcome::of(well))
+            .get_or_create(&Outcome::of(well_at.is_some()))
             .observe(took.as_secs_f64());
+        if let Some(now) = well_at {
+            self.reconciled.note(key, now);
+        }
     }
 
     /// Something was decided.

@@ -26,6 +26,7 @@ use super::store::{Change, Feed, Store};
 use super::trouble::Incidents;
 use crate::backoff::RetryBackoff;
 use crate::engine::watches as engine;
+use crate::engine_class::watches as engine_class;
 use crate::instance::watches as instance;
 use crate::metrics::Metrics;
 use crate::queue::Inboxes;
@@ -40,7 +41,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// One cache per kind and family.
 #[derive(Debug)]
 pub struct Caches {
-    /// Engines. They belong to the instance that they refer to.
+    /// Engines. They belong to the instance that they refer to, and are of the class that they refer to.
     pub engines: Cache<FireboltEngine>,
     /// Instances.
     pub instances: Cache<FireboltInstance>,
@@ -119,7 +120,7 @@ impl Caches {
             tasks,
             completed: Arc::new(completed),
         };
-        let engines = Arc::new(Store::of(Family::Root));
+        let (engines, engine_classes) = (Arc::new(Store::of(Family::Root)), Arc::new(Store::of(Family::Root)));
         let failures = metrics.watch_failures(&KnownSecret::kind(&()));
         Self {
             engines: start.kind(
@@ -127,14 +128,24 @@ impl Caches {
                 &engines,
                 both(
                     engine::of_engine(&inboxes.engines),
-                    instance::of_engine(&inboxes.instances),
+                    both(
+                        instance::of_engine(&inboxes.instances),
+                        engine_class::of_engine(&engine_classes, &inboxes.engine_classes),
+                    ),
                 ),
             ),
             instances: start.roots(both(
                 engine::of_instance(&engines, &inboxes.engines),
                 instance::of_instance(&inboxes.instances),
             )),
-            engine_classes: start.roots(engine::of_engine_class(&engines, &inboxes.engines)),
+            engine_classes: start.kind(
+                Family::Root,
+                &engine_classes,
+                both(
+                    engine::of_engine_class(&engines, &inboxes.engines),
+                    engine_class::of_engine_class(&inboxes.engine_classes),
+                ),
+            ),
             of_engines: start.of_engines(inboxes),
             of_instances: start.of_instances(inboxes),
             credentials: FollowedCredentials::new(client.clone(), Arc::clone(&inboxes.instances), failures),

@@ -30,6 +30,12 @@ pub trait Watched:
         family.owner(object.meta())
     }
 
+    /// The class that an object is of, by which it is found too.
+    #[must_use]
+    fn class(_object: &Guarded<Self>) -> Option<ObjectKey> {
+        None
+    }
+
     /// Drops what is large or secret and never read.
     fn prune(&mut self, family: Family);
 }
@@ -42,6 +48,12 @@ impl Watched for FireboltEngine {
             engine.metadata.namespace.as_ref()?,
             &engine.spec.instance_ref,
         ))
+    }
+
+    fn class(object: &Guarded<Self>) -> Option<ObjectKey> {
+        let engine = object.0.as_ref().ok()?;
+        let class = engine.spec.engine_class_ref.as_ref()?;
+        Some(ObjectKey::new(engine.metadata.namespace.as_ref()?, class))
     }
 
     fn prune(&mut self, _family: Family) {

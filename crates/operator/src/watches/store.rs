@@ -1,4 +1,4 @@
-//! The objects of one kind, as the watch last saw them, found by name or by what they belong to.
+//! The objects of one kind, as the watch last saw them, found by name, by what they belong to, or by their class.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -20,8 +20,35 @@ pub struct Store<K> {
 struct Content<K> {
     family: Family,
     objects: HashMap<ObjectKey, Arc<Guarded<K>>>,
-    /// The names of the objects that belong to each owner, in the namespace of the owner.
-    belongings: HashMap<ObjectKey, BTreeSet<String>>,
+    belongings: Index,
+    of_classes: Index,
+}
+
+/// The names of objects by something else that they name, in the same namespace.
+#[derive(Debug, Default)]
+struct Index(HashMap<ObjectKey, BTreeSet<String>>);
+
+impl Index {
+    fn add(&mut self, to: Option<ObjectKey>, name: &str) {
+        if let Some(to) = to {
+            self.0.entry(to).or_default().insert(name.to_owned());
+        }
+    }
+
+    fn take(&mut self, from: Option<ObjectKey>, name: &str) {
+        if let Some(from) = from
+            && let Some(names) = self.0.get_mut(&from)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.0.remove(&from);
+            }
+        }
+    }
+
+    fn names(&self, key: &ObjectKey) -> impl Iterator<Item = &String> {
+        self.0.get(key).into_iter().flatten()
+    }
 }
 
 /// An object that appeared, changed or went.
@@ -55,7 +82,8 @@ impl<K: Watched> Store<K> {
         let content = Content {
             family,
             objects: HashMap::new(),
-            belongings: HashMap::new(),
+            belongings: Index::default(),
+            of_classes: Index::default(),
         };
         Self {
             content: RwLock::new(content),
@@ -90,10 +118,22 @@ impl<K: Watched> Store<K> {
     #[must_use]
     pub fn belonging_to(&self, owner: &ObjectKey) -> Vec<Arc<Guarded<K>>> {
         let content = self.read();
-        let names = content.belongings.get(owner).into_iter().flatten();
+        let names = content.belongings.names(owner);
         names
             .filter_map(|name| content.objects.get(&ObjectKey::new(&owner.namespace, name)).cloned())
             .collect()
+    }
+
+    /// The names of the objects that are of `class`, in their order.
+    #[must_use]
+    pub fn of_class(&self, class: &ObjectKey) -> Vec<String> {
+        self.read().of_classes.names(class).cloned().collect()
+    }
+
+    /// How many there are of `class`.
+    #[must_use]
+    pub fn count_of_class(&self, class: &ObjectKey) -> usize {
+        self.read().of_classes.0.get(class).map_or(0, BTreeSet::len)
     }
 
     /// The names of the objects in a namespace that cannot be read, so that nobody knows what they refer to.
@@ -126,9 +166,8 @@ impl<K: Watched> Content<K> {
     fn put(&mut self, object: Arc<Guarded<K>>) -> Change<K> {
         let key = ObjectKey::of(&*object);
         let before = self.remove(&key);
-        if let Some(owner) = K::owner(&object, self.family) {
-            self.belongings.entry(owner).or_default().insert(key.name.clone());
-        }
+        self.belongings.add(K::owner(&object, self.family), &key.name);
+        self.of_classes.add(K::class(&object), &key.name);
         self.objects.insert(key, Arc::clone(&object));
         Change {
             before,
@@ -138,14 +177,8 @@ impl<K: Watched> Content<K> {
 
     fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Guarded<K>>> {
         let object = self.objects.remove(key)?;
-        if let Some(owner) = K::owner(&object, self.family)
-            && let Some(names) = self.belongings.get_mut(&owner)
-        {
-            names.remove(&key.name);
-            if names.is_empty() {
-                self.belongings.remove(&owner);
-            }
-        }
+        self.belongings.take(K::owner(&object, self.family), &key.name);
+        self.of_classes.take(K::class(&object), &key.name);
         Some(object)
     }
 }
@@ -258,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_found_by_the_instance_that_they_refer_to() {
+    fn engines_are_found_by_the_instance_and_by_the_class_that_they_refer_to() {
         let store: Store<FireboltEngine> = Store::of(Family::Root);
         let engine = |name: &str, spec: serde_json::Value| {
             let metadata = json!({ "namespace": "n", "name": name });
@@ -270,12 +303,26 @@ mod tests {
                 .extend(kind.as_object().unwrap().clone());
             store.put(Arc::new(serde_json::from_value(engine).unwrap()));
         };
-        engine("a", json!({ "instanceRef": "i", "replicas": 1 }));
+        engine("a", json!({ "instanceRef": "i", "engineClassRef": "i", "replicas": 1 }));
+        engine(
+            "moves",
+            json!({ "instanceRef": "j", "engineClassRef": "i", "replicas": 1 }),
+        );
+        engine(
+            "moves",
+            json!({ "instanceRef": "j", "engineClassRef": "c", "replicas": 1 }),
+        );
         engine("b", json!({ "instanceRef": "j", "replicas": 1 }));
         engine("odd", json!({ "instanceRef": "i", "replicas": "many" }));
         let found = store.belonging_to(&ObjectKey::new("n", "i"));
         let names: Vec<_> = found.iter().map(|engine| engine.name_any()).collect();
         assert_eq!(names, ["a"]);
+        for (class, expected) in [("i", &["a"][..]), ("c", &["moves"]), ("j", &[])] {
+            let class = ObjectKey::new("n", class);
+            assert_eq!(store.of_class(&class), expected);
+            assert_eq!(store.count_of_class(&class), expected.len());
+        }
+        assert_eq!(store.of_class(&ObjectKey::new("m", "i")), [""; 0]);
         assert_eq!(store.unreadable_in("n"), ["odd"]);
         assert_eq!(store.unreadable_in("m"), [""; 0]);
     }
@@ -319,6 +366,6 @@ mod tests {
         assert_eq!(feed.take(Event::Delete(config("n", "x", "a"))).len(), 1);
         assert!(feed.take(Event::Delete(config("n", "x", "a"))).is_empty());
         assert!(store.is_empty());
-        assert!(store.read().belongings.is_empty());
+        assert!(store.read().belongings.0.is_empty());
     }
 }

@@ -33,7 +33,8 @@ pub fn clear_earlier(cluster: &Cluster) {
 
 /// Has the namespace go, without waiting for it. Best effort: whatever stays is removed by the next process.
 pub fn remove(cluster: &Cluster, name: &str) {
-    let held = ["get", "fireboltengines,fireboltinstances", "-n", name, "-o", "name"];
+    let kinds = "fireboltengines,fireboltinstances,fireboltengineclasses";
+    let held = ["get", kinds, "-n", name, "-o", "name"];
     for object in cluster.kubectl(&held).unwrap_or_default().lines() {
         // Nobody is left who would take it off.
         let release = [

@@ -160,6 +160,21 @@ fn whatever_does_not_reshape_the_pods_has_the_same_fingerprint(#[case] change: V
     );
 }
 
+#[rstest]
+#[case::rollout(json!({ "rollout": "recreate" }))]
+#[case::drain_check(json!({ "drainCheckEnabled": false }))]
+#[case::drain_interval(json!({ "drainCheckInterval": "9s" }))]
+#[case::auto_stop(json!({ "autoStop": { "enabled": true, "activeReplicas": 5 } }))]
+fn an_edit_of_a_class_that_does_not_reshape_the_pods_has_the_same_fingerprint(#[case] change: Value) {
+    let mut class = json!({ "template": {} });
+    let plain = fingerprint(&effective(&json!({}), Some(class.clone())));
+    class
+        .as_object_mut()
+        .unwrap()
+        .extend(change.as_object().unwrap().clone());
+    assert_eq!(fingerprint(&effective(&json!({}), Some(class))), plain);
+}
+
 #[test]
 fn where_a_setting_comes_from_does_not_matter() {
     let template = json!({ "spec": { "containers": [{ "name": "engine", "image": "same:1" }] } });
