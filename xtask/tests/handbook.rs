@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 const CONDITIONS: &str = include_str!("../../crates/api/src/condition.rs");
 const INSTANCE_TYPES: &str = include_str!("../../crates/api/src/types/instance.rs");
+const CLASSES: &str = include_str!("../../docs/operations/classes.md");
 const INSTANCES: &str = include_str!("../../docs/operations/instances.md");
 
 /// The variants of an enum, from its source: the crates that the handbook is about are not all linked here.
@@ -32,6 +33,13 @@ fn every_reason_of_an_instance_has_its_row_and_no_other_has() {
     let known = variants(CONDITIONS, "InstanceReason");
     assert!(known.contains("DeletionBlocked"), "{known:?}");
     assert_eq!(documented(INSTANCES, "Why an instance is not ready"), known);
+}
+
+#[test]
+fn every_reason_of_a_class_has_its_row_and_no_other_has() {
+    let known = variants(CONDITIONS, "EngineClassReason");
+    assert!(known.contains("DeletionBlocked"), "{known:?}");
+    assert_eq!(documented(CLASSES, "Conditions"), known);
 }
 
 #[test]

@@ -210,6 +210,17 @@ impl Class {
         self
     }
 
+    /// Sets a command, which belongs to the operator.
+    pub fn bad(mut self) -> Self {
+        let container = Container {
+            name: "engine".to_owned(),
+            command: Some(vec!["sh".to_owned()]),
+            ..Container::default()
+        };
+        self.0.spec.template.spec.get_or_insert_default().containers = vec![container];
+        self
+    }
+
     pub fn drain_interval(mut self, count: u64) -> Self {
         self.0.spec.drain_check_interval = Some(seconds(count));
         self

@@ -11,6 +11,7 @@ mod support;
 
 mod audit;
 mod engine;
+mod engine_class;
 mod fixture;
 mod harness;
 mod instance;
