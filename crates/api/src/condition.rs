@@ -114,7 +114,7 @@ pub enum EngineClassReason {
     Admissible,
     /// `Ready`: the template sets what belongs to the operator.
     OperatorOwnedFieldSet,
-    /// `Ready`: engines still refer to a class that is being deleted.
+    /// `Ready`: engines still refer to a class that is being deleted, or somebody else holds it.
     DeletionBlocked,
 }
 

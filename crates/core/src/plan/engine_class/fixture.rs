@@ -21,7 +21,7 @@ pub(super) struct Case {
 pub(super) fn class() -> Case {
     let metadata = json!({
         "name": "large", "namespace": "data", "uid": "class", "generation": 1,
-        "finalizers": ["example.com/theirs", Finalizer::EngineClass.key()],
+        "finalizers": [Finalizer::EngineClass.key()],
     });
     let class = json!({
         "apiVersion": "v", "kind": "FireboltEngineClass", "metadata": metadata, "spec": { "template": {} },

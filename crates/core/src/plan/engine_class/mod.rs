@@ -45,16 +45,24 @@ pub fn plan(input: &Input) -> Plan {
         return Plan::default();
     }
     match status::blocked(input) {
-        None => Plan {
-            writes: vec![Write::RemoveFinalizer],
-            ..Plan::default()
-        },
+        None => release(input),
         Some(verdict) => Plan {
             look_again: match input.observed.source {
                 Source::Watched => None,
                 Source::Live => Some(UNSEEN),
             },
             ..status::conclude(input, None, verdict)
+        },
+    }
+}
+
+/// Lets the class go. If somebody else still holds it, its status must not go on to blame engines.
+fn release(input: &Input) -> Plan {
+    match status::held_by_others(input) {
+        Some(verdict) => status::conclude(input, Some(Write::RemoveFinalizer), verdict),
+        None => Plan {
+            writes: vec![Write::RemoveFinalizer],
+            ..Plan::default()
         },
     }
 }

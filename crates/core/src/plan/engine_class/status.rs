@@ -2,12 +2,16 @@
 
 use firebolt_api::FireboltEngineClassStatus;
 use firebolt_api::condition::{Condition, EngineClassCondition, EngineClassReason};
+use firebolt_api::key::Finalizer;
 
 use super::input::Input;
 use super::output::{Plan, Write};
 use crate::admit;
 use crate::plan::condition::{self, Said};
 use crate::plan::{Event, names};
+
+/// How many finalizers are named.
+const MOST_FINALIZERS: usize = 3;
 
 /// What is to be said of a class.
 pub(super) struct Verdict {
@@ -56,6 +60,22 @@ pub(super) fn blocked(input: &Input) -> Option<Verdict> {
             name.unwrap_or_default(),
             namespace.unwrap_or_default(),
             reasons.join(" Also, ")
+        ),
+    })
+}
+
+/// What is to be said of a class that no engine refers to and that others hold all the same, if they do.
+pub(super) fn held_by_others(input: &Input) -> Option<Verdict> {
+    let finalizers = input.class.metadata.finalizers.iter().flatten();
+    // Those of Kubernetes itself have no domain, and go by themselves.
+    let foreign = finalizers.filter(|name| name.contains('/') && *name != Finalizer::EngineClass.key());
+    let foreign: Vec<&str> = foreign.map(String::as_str).take(MOST_FINALIZERS).collect();
+    (!foreign.is_empty()).then(|| Verdict {
+        reason: EngineClassReason::DeletionBlocked,
+        message: format!(
+            "The class is being deleted and no engine refers to it, but the finalizer {} of somebody else holds it. Remove \
+             that finalizer to let it go.",
+            foreign.join(", ")
         ),
     })
 }

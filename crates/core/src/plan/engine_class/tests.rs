@@ -160,6 +160,35 @@ fn the_end_of_a_deletion_that_was_held_up() {
     assert_eq!(case.plan().writes, [Write::RemoveFinalizer]);
 }
 
+#[rstest]
+#[case::somebody(&["example.com/theirs"], true)]
+#[case::several(&["a.com/a", "b.com/b", "c.com/c", "d.com/d"], true)]
+#[case::kubernetes(&["foregroundDeletion", "orphan"], false)]
+fn a_class_that_others_hold_does_not_go_on_to_blame_engines(#[case] others: &[&str], #[case] foreign: bool) {
+    let finalizers = [others, &[Finalizer::EngineClass.key()]].concat();
+    let held = class()
+        .bound(&["a"])
+        .finalizers(&finalizers)
+        .done()
+        .deleting()
+        .done()
+        .bound(&[]);
+    assert!(held.needs_live_reads());
+    let plan = held.plan();
+    assert_eq!(plan.writes, [Write::RemoveFinalizer]);
+    assert_eq!(plan.status.is_some(), foreign);
+    if foreign {
+        let (_, reason, message) = said(&held);
+        let named = format!(
+            "the finalizer {} of somebody else",
+            others[..others.len().min(3)].join(", ")
+        );
+        assert!(reason == "DeletionBlocked" && message.contains(&named), "{message}");
+        assert_eq!(status(&held).bound_engines, 0);
+        assert_eq!(held.done().finalizers(others).plan(), Plan::default());
+    }
+}
+
 #[test]
 fn while_it_is_being_deleted_its_template_is_not_judged() {
     let case = class().bad().bound(&["a"]).done().deleting();

@@ -123,8 +123,5 @@ async fn many_engines_at_once_are_counted_now_and_then() {
     // The first at once, and then no more than one in each of these times.
     let most = usize::try_from(took.as_millis() / BETWEEN_COUNTS.as_millis()).unwrap() + 2;
     println!("{MANY} engines within {took:?}: {counts} counts, and {most} at most");
-    assert!(
-        (1..=most).contains(&counts) && most < engines.len() / 2,
-        "{counts} counts within {took:?}"
-    );
+    assert!((1..=most).contains(&counts), "{counts} counts within {took:?}");
 }

@@ -170,6 +170,26 @@ async fn a_class_that_is_already_going_gets_no_finalizer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_class_that_somebody_else_holds_says_so() {
+    let scene = Scene::begin().await;
+    let mut held = class(CLASS).0;
+    held.finalizers_mut().push("example.com/hold".to_owned());
+    scene.create(&held).await;
+    scene.create(&bound("a").0).await;
+    scene.wait_for_bound(CLASS, 1).await;
+    scene.delete_bound(CLASS).await;
+    scene.delete::<FireboltEngine>("a").await;
+    let left = scene
+        .wait_for_class_message(CLASS, "the finalizer example.com/hold")
+        .await;
+    assert_eq!(left.finalizers(), ["example.com/hold"]);
+    assert_eq!(status(&left).bound_engines, 0);
+    let release = json!({ "metadata": { "finalizers": null } });
+    scene.edit::<FireboltEngineClass>(CLASS, release).await;
+    scene.wait_until_gone::<FireboltEngineClass>(CLASS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_documented_commands_find_and_free_the_engines_of_a_class() {
     let scene = Scene::begin().await;
     scene.create(&class("large").0).await;
