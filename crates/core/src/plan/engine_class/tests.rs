@@ -4,6 +4,7 @@ use firebolt_api::FireboltEngineClassStatus;
 use firebolt_api::condition::Condition;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
@@ -220,4 +221,53 @@ fn what_others_say_in_the_status_stays() {
     let conditions = status(&case).conditions;
     assert_eq!((conditions.len(), &conditions[0]), (2, &theirs));
     assert_eq!(told(&case), [""; 0]);
+}
+
+/// Any situation at all.
+fn anything() -> impl Strategy<Value = Case> {
+    let some = || prop::sample::subsequence(vec!["a", "b", "d", "e", "f", "g", "h"], 0..=7);
+    let holders = prop::sample::subsequence(vec!["example.com/theirs", Finalizer::EngineClass.key()], 0..=2);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (some(), some(), holders, flags).prop_map(|(bound, unreadable, holders, (bad, deleting, live, known))| {
+        let case = class().finalizers(&holders);
+        let case = if known { case.done() } else { case };
+        let case = if bad { case.bad() } else { case };
+        let case = if live { case.live() } else { case };
+        let case = case.bound(&bound).unreadable(&unreadable);
+        if deleting { case.deleting() } else { case }
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_class_goes_only_if_it_is_to_and_nobody_can_need_it(case in anything()) {
+        let deleting = case.class.metadata.deletion_timestamp.is_some();
+        let needed = !case.observed.bound.is_empty() || !case.observed.unreadable.is_empty();
+        for write in case.plan().writes {
+            match write {
+                Write::RemoveFinalizer => {
+                    prop_assert!(deleting && !needed);
+                    prop_assert_eq!(case.needs_live_reads(), case.observed.source == Source::Watched);
+                }
+                Write::AddFinalizer => prop_assert!(!deleting),
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_done_once_is_not_done_again(case in anything()) {
+        let plan = case.plan();
+        let after = case.done().but(|case| {
+            let finalizers = case.class.metadata.finalizers.get_or_insert_default();
+            for write in &plan.writes {
+                finalizers.retain(|name| name != Finalizer::EngineClass.key());
+                match write {
+                    Write::AddFinalizer => finalizers.push(Finalizer::EngineClass.key().to_owned()),
+                    Write::RemoveFinalizer => {}
+                }
+            }
+        });
+        let next = after.plan();
+        prop_assert_eq!((next.writes, next.status, next.events), (Vec::new(), None, Vec::new()));
+    }
 }
