@@ -25,4 +25,5 @@ mod seen;
 pub mod settings;
 pub mod signals;
 pub mod watches;
+pub mod webhook;
 pub mod write;

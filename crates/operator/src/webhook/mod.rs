@@ -1,0 +1,3 @@
+//! Admission webhooks: what the API server asks the operator before it stores an object.
+
+pub mod certificates;
