@@ -1,5 +1,5 @@
-//! What the controllers stand on, against a real API server and under the shipped permissions: their writes, and the
-//! caches that they read.
+//! What the controllers stand on, against a real API server and under the shipped permissions: their writes, the
+//! caches that they read, and the certificates of the webhooks.
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,6 +10,7 @@
 mod support;
 
 mod caches;
+mod certificates;
 mod ownership;
 
 use kube::Client;

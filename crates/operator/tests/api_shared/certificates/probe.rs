@@ -1,0 +1,143 @@
+//! A client that connects all the time, as an API server would that learns late whom to trust.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::Api;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
+
+/// The shortest time to settle: who knows something for longer than this is not asked to believe it.
+const SETTLING: Duration = Duration::from_secs(1);
+/// How old the knowledge of the client is at least.
+const AGE: Duration = Duration::from_millis(500);
+/// Rotations of certificates that are valid for seconds, on a busy machine.
+const LONGEST_WAIT: Duration = Duration::from_mins(3);
+
+/// What the client has seen so far.
+#[derive(Clone, Debug, Default)]
+struct Findings {
+    certificates: Vec<BTreeSet<Vec<u8>>>,
+    connections: u32,
+    failures: Vec<String>,
+}
+
+/// The client. It ends when it is dropped.
+pub struct Probe {
+    findings: watch::Receiver<Findings>,
+    task: AbortHandle,
+}
+
+impl Probe {
+    /// Starts to connect to each of the addresses in turn.
+    pub fn start(api: Api<ValidatingWebhookConfiguration>, name: String, addresses: Vec<SocketAddr>) -> Self {
+        let findings = Findings {
+            certificates: vec![BTreeSet::new(); addresses.len()],
+            ..Findings::default()
+        };
+        let (sender, findings) = watch::channel(findings);
+        let task = tokio::spawn(async move {
+            loop {
+                connect_to_all(&api, &name, &addresses, &sender).await;
+            }
+        });
+        Self {
+            findings,
+            task: task.abort_handle(),
+        }
+    }
+
+    /// Waits until each server has shown so many certificates.
+    pub async fn wait_for_certificates(&self, count: usize) {
+        let mut findings = self.findings.clone();
+        let enough = |findings: &Findings| findings.certificates.iter().all(|seen| seen.len() >= count);
+        let waited = timeout(LONGEST_WAIT, findings.wait_for(enough)).await.is_ok();
+        assert!(
+            waited,
+            "not {count} certificates within {LONGEST_WAIT:?}: {:?}",
+            self.summary()
+        );
+    }
+
+    /// Fails if any connection did.
+    pub fn assert_trusted(&self) {
+        let (connections, failures) = self.summary();
+        println!("{connections} connections");
+        assert!(connections > 0);
+        assert!(failures.is_empty(), "{failures:?}");
+    }
+
+    fn summary(&self) -> (u32, Vec<String>) {
+        let findings = self.findings.borrow();
+        (findings.connections, findings.failures.clone())
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn connect_to_all(
+    api: &Api<ValidatingWebhookConfiguration>,
+    name: &str,
+    addresses: &[SocketAddr],
+    findings: &watch::Sender<Findings>,
+) {
+    let asked = Instant::now();
+    let trusted = trusted(&api.get(name).await.unwrap());
+    sleep(AGE).await;
+    for (index, address) in addresses.iter().enumerate() {
+        let connected = connect(&trusted, *address).await;
+        // A client that knows no more than what was so a settling time ago has no right to be served.
+        if asked.elapsed() >= SETTLING {
+            return;
+        }
+        findings.send_modify(|findings| match connected {
+            Ok(certificate) => {
+                findings.connections += 1;
+                findings.certificates[index].insert(certificate);
+            }
+            Err(error) => findings.failures.push(error),
+        });
+    }
+}
+
+/// What the webhooks trust.
+fn trusted(configuration: &ValidatingWebhookConfiguration) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let webhook = &configuration.webhooks.as_ref().unwrap()[0];
+    let bundle = webhook
+        .client_config
+        .ca_bundle
+        .as_ref()
+        .map_or(&[][..], |bundle| &bundle.0);
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bundle).map_while(Result::ok));
+    roots
+}
+
+/// Connects to a server and returns its certificate.
+pub async fn connect(roots: &RootCertStore, address: SocketAddr) -> Result<Vec<u8>, String> {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots.clone())
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let name = ServerName::from(address.ip());
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    let stream = stream.map_err(|error| error.to_string())?;
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    Ok(certificates[0].to_vec())
+}
