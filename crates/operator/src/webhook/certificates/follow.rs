@@ -57,15 +57,14 @@ pub async fn follow_secret(client: Client, settings: CertificateSettings, served
 fn serve_from(served: &Served, secret: Option<&Secret>, subject: &str) {
     let content = Content::read(secret);
     let is_trusted = |pair: &Pair| content.bundle.vouches_for(pair, Timestamp::now());
-    match content.current.filter(is_trusted) {
-        Some(pair) => {
-            let expires = pair.ends();
-            if served.serve(pair) {
-                info!(%expires, "serving webhooks with the certificate in {subject}");
-            }
-        }
+    let Some(pair) = content.current.filter(is_trusted) else {
         // The leader makes another; what is served until then stays trusted.
-        None => debug!("there is no usable certificate in {subject}"),
+        debug!("there is no usable certificate in {subject}");
+        return;
+    };
+    let expires = pair.ends();
+    if served.serve(pair) {
+        info!(%expires, "serving webhooks with the certificate in {subject}");
     }
 }
 

@@ -18,8 +18,8 @@ use super::CertificateSettings;
 use super::apply::{WriteError, Writer};
 use super::configurations::{Configuration, Which};
 use super::content::Content;
-use super::material::{Bundle, Hosts};
-use super::mint::{MintError, mint};
+use super::material::Hosts;
+use super::mint::{MintError, Minted, mint};
 use super::rotation::{Holding, Seen, Step, Wanted, decide};
 use crate::backoff::RetryBackoff;
 use crate::leader::Term;
@@ -36,11 +36,11 @@ pub async fn look_after(client: Client, settings: CertificateSettings, term: Ter
     let sights = sights(&client, &settings);
     let keeper = Keeper::new(&client, settings, term);
     // A request may be cut off: each is made on the version that was read, so that the next leader's cannot be undone.
-    stop.run_until_cancelled(keeper.run(sights)).await;
+    stop.run_until_cancelled(Box::pin(keeper.run(sights))).await;
 }
 
 enum Sight {
-    Secret(watcher::Result<Option<Secret>>),
+    Secret(Box<watcher::Result<Option<Secret>>>),
     Configuration(Which, watcher::Result<Option<Configuration>>),
 }
 
@@ -53,7 +53,7 @@ fn sights(client: &Client, settings: &CertificateSettings) -> SelectAll<BoxStrea
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let mutating = watch_object(mutating, &settings.configuration).backoff(pauses());
     select_all([
-        secrets.map(Sight::Secret).boxed(),
+        secrets.map(|seen| Sight::Secret(Box::new(seen))).boxed(),
         validating
             .map(|seen| Sight::Configuration(Which::Validating, seen.map(|seen| seen.map(Configuration::from))))
             .boxed(),
@@ -63,16 +63,23 @@ fn sights(client: &Client, settings: &CertificateSettings) -> SelectAll<BoxStrea
     ])
 }
 
-/// An object that is watched: the outer option says whether it was seen at all, the inner whether it is there.
+/// What is known of an object.
+enum View<K> {
+    Unknown,
+    Absent,
+    There(K),
+}
+
+/// An object that is watched.
 struct Watched<K> {
-    seen: Option<Option<K>>,
+    view: View<K>,
     incidents: Incidents,
 }
 
 impl<K> Watched<K> {
     fn new() -> Self {
         Self {
-            seen: None,
+            view: View::Unknown,
             incidents: Incidents::with_pauses_up_to(LONGEST_PAUSE),
         }
     }
@@ -81,7 +88,7 @@ impl<K> Watched<K> {
     fn take(&mut self, sight: watcher::Result<Option<K>>, subject: &str) {
         match sight {
             Ok(seen) => {
-                self.seen = Some(seen);
+                self.view = seen.map_or(View::Absent, View::There);
                 if self.incidents.end() {
                     info!("can watch {subject} now");
                 }
@@ -96,11 +103,14 @@ impl<K> Watched<K> {
     }
 
     fn wrote(&mut self, written: K) {
-        self.seen = Some(Some(written));
+        self.view = View::There(written);
     }
 
     fn there(&self) -> Option<&K> {
-        self.seen.as_ref()?.as_ref()
+        match &self.view {
+            View::There(object) => Some(object),
+            View::Unknown | View::Absent => None,
+        }
     }
 }
 
@@ -172,7 +182,7 @@ impl Keeper {
         match sight {
             Sight::Secret(sight) => {
                 let subject = format!("Secret {}/{}", self.settings.namespace, self.settings.secret);
-                self.secret.take(sight, &subject);
+                self.secret.take(*sight, &subject);
                 self.content = Content::read(self.secret.there());
             }
             Sight::Configuration(which, sight) => {
@@ -188,30 +198,30 @@ impl Keeper {
             &self.configurations[which as usize],
             &mut self.told_missing[which as usize],
         );
-        match &watched.seen {
-            Some(None) if !*told => {
+        match &watched.view {
+            View::Absent if !*told => {
                 warn!(
                     "there is no {subject}, so the API server does not ask this operator before it stores objects: \
                      apply deploy/webhooks.yaml"
                 );
                 *told = true;
             }
-            Some(Some(_)) if *told => {
+            View::There(_) if *told => {
                 info!("there is a {subject} now");
                 *told = false;
             }
-            Some(_) | None => {}
+            View::Unknown | View::Absent | View::There(_) => {}
         }
     }
 
     fn next_step(&mut self) -> Step {
-        if self.secret.seen.is_none() {
+        if matches!(self.secret.view, View::Unknown) {
             return Step::Look;
         }
-        let seen = self.configurations.each_ref().map(|watched| match &watched.seen {
-            None => Seen::Unknown,
-            Some(None) => Seen::Absent,
-            Some(Some(configuration)) => configuration.seen(),
+        let seen = self.configurations.each_ref().map(|watched| match &watched.view {
+            View::Unknown => Seen::Unknown,
+            View::Absent => Seen::Absent,
+            View::There(configuration) => configuration.seen(),
         });
         let held_for = self.holding.update(&self.content.bundle, &seen, Instant::now());
         decide(&self.content, &seen, held_for, &self.wanted, Timestamp::now())
@@ -244,14 +254,14 @@ impl Keeper {
                 self.store(content, "made the next certificate for the webhooks").await
             }
             Step::Store(content) => {
-                self.store(content, "the webhooks serve with what is in the Secret now")
+                self.store(*content, "the Secret holds what the webhooks serve from now on")
                     .await
             }
             Step::Trust => self.trust().await,
         }
     }
 
-    fn mint(&self) -> Result<super::mint::Minted, StepError> {
+    fn mint(&self) -> Result<Minted, StepError> {
         mint(&self.wanted.hosts, self.wanted.validity, Timestamp::now()).map_err(StepError::Mint)
     }
 
@@ -270,7 +280,7 @@ impl Keeper {
     }
 
     async fn trust(&mut self) -> Result<(), StepError> {
-        let bundle = Bundle::render(&self.content.bundle);
+        let bundle = self.content.bundle.render();
         for which in Which::BOTH {
             let watched = &mut self.configurations[which as usize];
             let Some(configuration) = watched.there().filter(|there| !there.seen().holds(&bundle)) else {

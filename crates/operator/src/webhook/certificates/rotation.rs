@@ -137,7 +137,7 @@ pub enum Step {
     /// Make a pair and store it beside the one that is served. Trust these besides.
     Stage(Bundle),
     /// Write this into the Secret.
-    Store(Content),
+    Store(Box<Content>),
     /// Write the bundle into the configurations that do not have it.
     Trust,
     /// Nothing for so long, unless something changes.
@@ -163,10 +163,10 @@ pub fn decide(content: &Content, seen: &[Seen], held_for: Option<Duration>, want
         (None, None) if trusted.is_empty() => Step::Begin(own.latest_first()),
         (None, None) => Step::Stage(trusted.then(own.latest_first())),
         (None, Some(_)) => settle(content, held_for, wanted.settling_when_lost),
-        (Some(current), _) if !own.vouches_for(current, now) => Step::Store(Content {
+        (Some(current), _) if !own.vouches_for(current, now) => Step::Store(Box::new(Content {
             bundle: vouching(current).then(trusted).then(own.latest_first()),
             ..content.clone()
-        }),
+        })),
         (Some(_), Some(_)) => settle(content, held_for, wanted.settling),
         (Some(current), None) if wanted.is_due(current, now) => Step::Stage(vouching(current).then(own.latest_first())),
         (Some(_), None) if held_for.is_none() => Step::Trust,
@@ -177,8 +177,10 @@ pub fn decide(content: &Content, seen: &[Seen], held_for: Option<Duration>, want
 fn settle(content: &Content, held_for: Option<Duration>, settling: Duration) -> Step {
     match held_for {
         None => Step::Trust,
-        Some(held_for) if held_for < settling => Step::Rest(settling - held_for),
-        Some(_) => Step::Store(content.promote()),
+        Some(held_for) => match settling.checked_sub(held_for) {
+            None | Some(Duration::ZERO) => Step::Store(Box::new(content.promote())),
+            Some(rest) => Step::Rest(rest),
+        },
     }
 }
 

@@ -95,13 +95,16 @@ fn what_replaces_a_lost_secret_settles_for_a_shorter_time() {
     let content = Content::default().stage(minted(Duration::ZERO), lost.bundle.clone());
     let seen = trusting(&content.bundle);
     assert_eq!(decide_now(&content, &trusting(&lost.bundle), None), Step::Trust);
-    let almost = wanted().settling_when_lost - Duration::from_secs(1);
+    let almost = wanted().settling_when_lost.saturating_sub(Duration::from_secs(1));
     assert_eq!(
         decide_now(&content, &seen, Some(almost)),
         Step::Rest(Duration::from_secs(1))
     );
     let settled = Some(wanted().settling_when_lost);
-    assert_eq!(decide_now(&content, &seen, settled), Step::Store(content.promote()));
+    assert_eq!(
+        decide_now(&content, &seen, settled),
+        Step::Store(Box::new(content.promote()))
+    );
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn a_secret_that_forgot_whom_to_trust_learns_it_from_the_webhooks() {
     };
     assert_eq!(
         decide_now(&content, &trusting(&whole.bundle), None),
-        Step::Store(whole.clone())
+        Step::Store(Box::new(whole.clone()))
     );
     let step = decide_now(&content, &trusting_nobody(), None);
     assert_eq!(step, Step::Begin(Bundle::default()), "nobody can vouch for it any more");

@@ -159,12 +159,12 @@ impl Scene {
 
     /// The certificate that a client gets from a server, once there is one, if it trusts what the Secret says.
     pub async fn certificate_of(&self, server: usize) -> Vec<u8> {
-        let (served, address) = &self.servers[server];
-        served.ready().await;
+        let address = self.servers[server].1;
+        self.served(server).ready().await;
         let mut roots = RootCertStore::empty();
         let authorities = self.authorities().await;
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&authorities).map_while(Result::ok));
-        connect(&roots, *address).await.unwrap()
+        connect(&roots, address).await.unwrap()
     }
 
     /// Starts to connect to these servers all the time.
@@ -223,8 +223,8 @@ impl Scene {
 
     /// Empties or overwrites what one webhook of each configuration trusts.
     pub async fn edit_trust(&self, bundle: &str) {
-        let path = "/webhooks/0/clientConfig/caBundle";
-        let operation = json!([{ "op": "replace", "path": path, "value": ByteString(bundle.into()) }]);
+        let place = "/webhooks/0/clientConfig/caBundle";
+        let operation = json!([{ "op": "replace", "path": place, "value": ByteString(bundle.into()) }]);
         let patch = Patch::<()>::Json(serde_json::from_value(operation).unwrap());
         let (name, parameters) = (&self.settings.configuration, PatchParams::default());
         self.validating().patch(name, &parameters, &patch).await.unwrap();
