@@ -124,6 +124,10 @@ impl Writer {
     }
 
     /// Writes the bundle into each webhook of a configuration, and nothing else.
+    ///
+    /// From then on a part of each webhook is ours. Whoever applies the configuration on the server's side without one of
+    /// them is refused, since that part would remain: the names of webhooks are for ever, or the configuration has to be
+    /// deleted first.
     pub async fn trust(
         &self,
         which: Which,
@@ -221,5 +225,43 @@ fn patching() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::leader::Report;
+
+    #[tokio::test]
+    async fn nothing_is_written_while_another_process_leads() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let settings = CertificateSettings {
+            namespace: "n".to_owned(),
+            secret: "s".to_owned(),
+            configuration: "c".to_owned(),
+            hosts: Vec::new(),
+            validity: Duration::from_hours(1),
+        };
+        let (_, reports) = watch::channel(Report::STANDBY);
+        let writer = Writer::new(&client, &settings, Term::new(reports));
+        let configuration = Configuration {
+            version: None,
+            webhooks: Vec::new(),
+        };
+        let content = Content::default();
+        for read in [None, Some(&Secret::default())] {
+            let stored = writer.store(&content, read).await;
+            assert!(matches!(stored, Err(WriteError::TermOver)), "{stored:?}");
+        }
+        for which in Which::BOTH {
+            let written = writer.trust(which, &configuration, b"").await;
+            assert!(matches!(written, Err(WriteError::TermOver)), "{written:?}");
+        }
     }
 }
