@@ -47,7 +47,11 @@ pub async fn follow_secret(client: Client, settings: CertificateSettings, served
             Err(error) => {
                 let trouble = Trouble::of(&error, &LabelSelector::default());
                 if incidents.is_news(&trouble, Instant::now()) {
-                    warn!("cannot watch {subject}: {}", trouble.explain());
+                    warn!(
+                        "cannot watch {subject}: {}. Check that the API server is reachable, and that get, list and watch on \
+                         it are granted (deploy/rbac.yaml does).",
+                        trouble.cause()
+                    );
                 }
             }
         }

@@ -96,7 +96,11 @@ impl<K> Watched<K> {
             Err(error) => {
                 let trouble = Trouble::of(&error, &LabelSelector::default());
                 if self.incidents.is_news(&trouble, Instant::now()) {
-                    warn!("cannot watch {subject}: {}", trouble.explain());
+                    warn!(
+                        "cannot watch {subject}: {}. Check that the API server is reachable, and that get, list and watch on \
+                         it are granted (deploy/rbac.yaml does).",
+                        trouble.cause()
+                    );
                 }
             }
         }
