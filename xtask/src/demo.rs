@@ -121,10 +121,15 @@ fn install(root: &Path, operator: &Path, cluster: &Cluster) -> Result<(), Box<dy
     }
     let crds = String::from_utf8(printed.stdout)?;
     cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &crds)?;
-    let rbac = root.join("deploy/rbac.yaml");
-    cluster.kubectl(&["apply", "--server-side", "-f", &rbac.display().to_string()])?;
+    for manifest in ["deploy/rbac.yaml", "deploy/admission-policy.yaml"] {
+        let manifest = root.join(manifest).display().to_string();
+        cluster.kubectl(&["apply", "--server-side", "-f", &manifest])?;
+    }
     let count = firebolt_api::crds().len();
-    step("install", &format!("{count} CRDs, service account and permissions"));
+    step(
+        "install",
+        &format!("{count} CRDs, service account, permissions, and the policy for gateways"),
+    );
     Ok(())
 }
 
