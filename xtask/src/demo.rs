@@ -30,7 +30,8 @@ const MADE: &str = "secret,statefulset,deployment,service,configmap,pod";
 const OPERATOR: &str = "firebolt-operator";
 
 /// A manifest with two mistakes, to show how they are reported.
-const MISTAKEN: &str = "
+const MISTAKES: [&str; 2] = [
+    "
 apiVersion: compute.firebolt.io/v1alpha1
 kind: FireboltEngine
 metadata: { name: mistaken }
@@ -38,7 +39,21 @@ spec:
   instanceRef: main
   replicas: 1
   autoStop: { enabled: true, activeReplicas: 1, idleReplicas: 2, idleTimeout: half an hour }
-";
+",
+    "
+apiVersion: compute.firebolt.io/v1alpha1
+kind: FireboltEngine
+metadata: { name: mistaken }
+spec:
+  instanceRef: main
+  engineClassRef: large
+  replicas: 1
+  template:
+    spec:
+      hostNetwork: true
+      containers: [{ name: engine, env: [{ name: POD_INDEX, value: '0' }] }]
+",
+];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -76,8 +91,11 @@ async fn show(root: &Path, dir: &Path) -> Outcome {
         }
     };
     install(root, &operator, &cluster)?;
-    let ready = start(&operator, &cluster).await?;
+    let webhook = free_address()?;
+    let ready = start(&operator, &cluster, &webhook).await?;
     step("operator", &ready);
+    register(root, &cluster, &webhook)?;
+    step("admission", "webhooks registered and trusted");
     apply_examples(root, &cluster)?;
     watch(&cluster)?;
     show_command(
@@ -85,13 +103,15 @@ async fn show(root: &Path, dir: &Path) -> Outcome {
         &["get", MADE, "-l", &format!("{}={INSTANCE}", Label::Instance)],
     )?;
     show_command(&cluster, &["get", "firebolt"])?;
-    println!("\nA mistake is refused before it is stored, with the field and the remedy:\n");
-    match cluster.kubectl_with_input(&["apply", "-f", "-"], MISTAKEN) {
-        Ok(_) => return Err("the API server accepted a mistaken engine".into()),
-        Err(localkube::Error::Kubectl { stderr, .. }) => {
-            println!("$ kubectl apply -f mistaken.yaml\n{}", stderr.trim_end());
+    println!("\nMistakes are refused before they are stored, with the fields and the remedies:");
+    for mistaken in MISTAKES {
+        match cluster.kubectl_with_input(&["apply", "-f", "-"], mistaken) {
+            Ok(_) => return Err("the API server accepted a mistaken engine".into()),
+            Err(localkube::Error::Kubectl { stderr, .. }) => {
+                println!("\n$ kubectl apply -f mistaken.yaml\n{}", stderr.trim_end());
+            }
+            Err(error) => return Err(error.into()),
         }
-        Err(error) => return Err(error.into()),
     }
     how_to_go_on(&cluster)?;
     Ok(ExitCode::SUCCESS)
@@ -135,7 +155,7 @@ fn install(root: &Path, operator: &Path, cluster: &Cluster) -> Result<(), Box<dy
 
 /// Starts the operator under its own service account and waits until it is ready. One of an earlier demo is replaced: it
 /// may be of an earlier build.
-async fn start(operator: &Path, cluster: &Cluster) -> Result<String, Box<dyn std::error::Error>> {
+async fn start(operator: &Path, cluster: &Cluster, webhook: &str) -> Result<String, Box<dyn std::error::Error>> {
     cluster.end(OPERATOR)?;
     let started = Instant::now();
     let kubeconfig = cluster
@@ -150,6 +170,8 @@ async fn start(operator: &Path, cluster: &Cluster) -> Result<String, Box<dyn std
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--health-probe-bind-address={health}"),
         format!("--metrics-bind-address={}", free_address()?),
+        format!("--webhook-bind-address={webhook}"),
+        "--webhook-hosts=127.0.0.1".to_owned(),
     ];
     let mut child = cluster.spawn(OPERATOR, operator, &arguments)?;
     while !is_ready(&health) {
@@ -163,6 +185,33 @@ async fn start(operator: &Path, cluster: &Cluster) -> Result<String, Box<dyn std
     }
     let took = started.elapsed().as_secs_f64();
     Ok(format!("ready in {took:.1} s as its own service account"))
+}
+
+/// Registers the webhooks of the operator, and waits until the API server trusts them.
+fn register(root: &Path, cluster: &Cluster, webhook: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let manifests = std::fs::read_to_string(root.join("deploy/webhooks.yaml"))?;
+    for registration in cluster.webhooks_at(&manifests, webhook)? {
+        // That of an earlier demo named another address.
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        cluster.kubectl_with_input(&apply, &registration.to_string())?;
+    }
+    let trusted = ["validating", "mutating"].map(|kind| format!("{kind}webhookconfiguration/{OPERATOR}"));
+    let bundles = [
+        "get",
+        &trusted[0],
+        &trusted[1],
+        "-o",
+        "jsonpath={.items[*].webhooks[*].clientConfig.caBundle}",
+    ];
+    let deadline = Instant::now() + LIMIT;
+    // One for each webhook.
+    while cluster.kubectl(&bundles)?.split_whitespace().count() < 4 {
+        if Instant::now() > deadline {
+            return Err("wait for the caBundle of the webhooks".into());
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// An address on this machine that was free a moment ago.

@@ -31,6 +31,7 @@ mod running;
 mod signals;
 mod status;
 pub mod tools;
+mod webhooks;
 
 pub use cluster::{ATTACH_VARIABLE, Cluster, Options, Up, default_dir, down};
 pub use components::Component;

@@ -9,8 +9,8 @@ use firebolt_core::admit::Maximum;
 
 use crate::logs;
 use crate::settings::{
-    ClusterDomain, LabelSelector, ListenAddress, Scope, parse_image, parse_lease_duration, parse_namespace,
-    parse_object_name, parse_progress_deadline, parse_shutdown_timeout,
+    ClusterDomain, LabelSelector, ListenAddress, Scope, parse_certificate_validity, parse_host, parse_image,
+    parse_lease_duration, parse_namespace, parse_object_name, parse_progress_deadline, parse_shutdown_timeout,
 };
 
 /// Said by both help texts.
@@ -289,6 +289,73 @@ pub struct RunArguments {
     )]
     pub health_probe_bind_address: ListenAddress,
 
+    /// Address that answers the API server's questions about objects before they are stored; ':PORT' means all addresses,
+    /// 0 turns it off
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_WEBHOOK_BIND_ADDRESS",
+        hide_env_values = true,
+        value_name = "ADDRESS",
+        default_value = ":9443",
+        help_heading = "Admission"
+    )]
+    pub webhook_bind_address: ListenAddress,
+
+    /// Folder with tls.crt and tls.key to serve with; read again when they change [default: certificates of its own]
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_WEBHOOK_CERT_DIR",
+        hide_env_values = true,
+        value_name = "FOLDER",
+        help_heading = "Admission"
+    )]
+    pub webhook_cert_dir: Option<PathBuf>,
+
+    /// Names and IP addresses that the API server calls the webhook by, separated by commas; its own certificates are for
+    /// these [default: those of the Service firebolt-operator-webhook]
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_WEBHOOK_HOSTS", hide_env_values = true,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_parser = parse_host,
+        help_heading = "Admission"
+    )]
+    pub webhook_hosts: Vec<String>,
+
+    /// Secret that keeps its own certificates, for all replicas to serve the same; in the namespace of the Lease
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_WEBHOOK_SECRET", hide_env_values = true,
+        value_name = "NAME",
+        default_value = "firebolt-operator-webhook",
+        value_parser = parse_object_name,
+        help_heading = "Admission"
+    )]
+    pub webhook_secret: String,
+
+    /// Name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration whose caBundle it keeps current
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_WEBHOOK_CONFIGURATION", hide_env_values = true,
+        value_name = "NAME",
+        default_value = "firebolt-operator",
+        value_parser = parse_object_name,
+        help_heading = "Admission"
+    )]
+    pub webhook_configuration: String,
+
+    /// How long its own certificates are good for, as in 2160h; they are replaced after two thirds of that
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_WEBHOOK_CERT_VALIDITY", hide_env_values = true,
+        value_name = "DURATION",
+        default_value = "2160h",
+        value_parser = parse_certificate_validity,
+        help_heading = "Admission"
+    )]
+    pub webhook_cert_validity: Duration,
+
     /// Let only one of several replicas act at a time; '--leader-elect=false' if there is just one
     #[arg(
         long,
@@ -315,7 +382,7 @@ pub struct RunArguments {
     )]
     pub lease_name: String,
 
-    /// Namespace of the Lease [default: the pod's own, or that of the kubeconfig context]
+    /// Namespace of the Lease and of the Secret of the webhook [default: the pod's own, or that of the kubeconfig context]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_LEASE_NAMESPACE", hide_env_values = true,

@@ -19,6 +19,7 @@ use crate::instance::InstanceMetrics;
 use crate::leader::Role;
 use crate::probe::Pool;
 use crate::watches::Caches;
+use crate::webhook::WebhookMetrics;
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -38,6 +39,7 @@ pub struct Metrics {
     watch_failures: Family<KindLabel, Counter>,
     engines: EngineMetrics,
     instances: InstanceMetrics,
+    webhook: WebhookMetrics,
     engine_classes: EngineClassMetrics,
     /// Gauges are filled and read in one go.
     rendering: Mutex<()>,
@@ -87,11 +89,13 @@ impl Metrics {
         );
         let engines = EngineMetrics::register(&mut registry);
         let instances = InstanceMetrics::register(&mut registry);
+        let webhook = WebhookMetrics::register(&mut registry);
         let engine_classes = EngineClassMetrics::register(&mut registry);
         Self {
             registry,
             engines,
             instances,
+            webhook,
             engine_classes,
             rendering: Mutex::default(),
             leader,
@@ -118,6 +122,12 @@ impl Metrics {
     #[must_use]
     pub fn instances(&self) -> &InstanceMetrics {
         &self.instances
+    }
+
+    /// What is measured about admission.
+    #[must_use]
+    pub fn webhook(&self) -> &WebhookMetrics {
+        &self.webhook
     }
 
     /// What is measured about engine classes.

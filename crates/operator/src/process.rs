@@ -27,10 +27,12 @@ use crate::leader::{self, Ended, Report, Role, Term};
 use crate::metrics::Metrics;
 use crate::probe::Pool;
 use crate::queue::Inboxes;
-use crate::settings::{ListenAddress, Settings, Surroundings};
+use crate::settings::{Certificates, ListenAddress, Settings, Surroundings};
 use crate::signals::Signals;
 use crate::watches::Caches;
-use crate::{engine, engine_class, http, instance, logs};
+use crate::webhook::Judge;
+use crate::webhook::certificates::{Served, follow_files, follow_secret, look_after};
+use crate::{engine, engine_class, http, instance, logs, webhook};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -102,6 +104,7 @@ impl Parts {
     async fn start(arguments: RunArguments, started: SystemTime) -> Result<Self, Failure> {
         let health = Bound::to("--health-probe-bind-address", arguments.health_probe_bind_address).await?;
         let metrics_server = Bound::to("--metrics-bind-address", arguments.metrics_bind_address).await?;
+        let webhook_server = Bound::to("--webhook-bind-address", arguments.webhook_bind_address).await?;
         let Connection { client, namespace } = connect(&arguments).await?;
         let surroundings = Surroundings {
             namespace,
@@ -109,7 +112,7 @@ impl Parts {
             nonce: fastrand::u32(..),
         };
         let settings = Arc::new(Settings::resolve(arguments, surroundings));
-        announce(&settings, &health, &metrics_server);
+        announce(&settings, &health, &metrics_server, &webhook_server);
 
         let metrics = Arc::new(Metrics::new(VERSION, started));
         let mut watches = JoinSet::new();
@@ -121,17 +124,37 @@ impl Parts {
 
         let stop_servers = CancellationToken::new();
         let mut servers = JoinSet::new();
-        let health_router = http::health(Arc::clone(&caches), reports.clone());
+        let served = settings.certificates.is_some().then(Arc::<Served>::default);
+        let health_router = http::health(Arc::clone(&caches), reports.clone(), served.clone());
         let metrics_router = http::metrics(
             Arc::clone(&metrics),
             Arc::clone(&caches),
             probes.clone(),
             reports.clone(),
+            served.clone(),
         );
         for (bound, router) in [(health, health_router), (metrics_server, metrics_router)] {
             if let Some(listener) = bound.listener {
                 servers.spawn(http::serve(listener, router, stop_servers.clone()));
             }
+        }
+
+        if let (Some(listener), Some(served), Some(certificates)) =
+            (webhook_server.listener, served, settings.certificates.clone())
+        {
+            let judge = Judge::new(
+                client.clone(),
+                Arc::clone(&settings),
+                Arc::clone(&caches),
+                Arc::clone(&metrics),
+            );
+            let router = webhook::router(judge);
+            let tls = webhook::tls(Arc::clone(&served) as _);
+            servers.spawn(webhook::serve(listener, tls, router, stop_servers.clone()));
+            match certificates {
+                Certificates::Supplied(folder) => watches.spawn(follow_files(folder, served)),
+                Certificates::Own(own) => watches.spawn(follow_secret(client.clone(), own, served)),
+            };
         }
 
         let context = Context {
@@ -245,8 +268,16 @@ async fn lead(context: Context, stop: CancellationToken) {
         tokio::join!(
             engine::run(context.clone(), stop.clone()),
             instance::run(context.clone(), stop.clone()),
-            engine_class::run(context, stop),
+            engine_class::run(context.clone(), stop.clone()),
+            certify(context, stop),
         );
+    }
+}
+
+/// Looks after the certificates of the webhook, if they are the operator's own.
+async fn certify(context: Context, stop: CancellationToken) {
+    if let Some(Certificates::Own(own)) = context.settings.certificates.clone() {
+        look_after(context.client, own, context.term, stop).await;
     }
 }
 
@@ -285,7 +316,7 @@ impl Bound {
     }
 }
 
-fn announce(settings: &Settings, health: &Bound, metrics: &Bound) {
+fn announce(settings: &Settings, health: &Bound, metrics: &Bound, webhook: &Bound) {
     let lease = settings
         .lease
         .as_ref()
@@ -300,6 +331,7 @@ fn announce(settings: &Settings, health: &Bound, metrics: &Bound) {
         lease = lease.as_deref().unwrap_or("none"),
         health = health.describe(),
         metrics = metrics.describe(),
+        webhook = webhook.describe(),
         "starting"
     );
 }

@@ -17,7 +17,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-const QUIET: [&str; 3] = ["run", "--metrics-bind-address=0", "--health-probe-bind-address=0"];
+const QUIET: [&str; 4] = [
+    "run",
+    "--metrics-bind-address=0",
+    "--health-probe-bind-address=0",
+    "--webhook-bind-address=0",
+];
 
 #[test]
 fn help_tells_the_exit_codes() {

@@ -172,9 +172,8 @@ impl Template<'_> {
             ("spec.containers", self.containers()),
             ("spec.initContainers", self.init_containers()),
         ];
-        lists.into_iter().flat_map(|(list, containers)| {
-            let indexed = containers.iter().enumerate();
-            indexed.map(move |(index, container)| (containers::address(list, containers, index), container))
-        })
+        lists
+            .into_iter()
+            .flat_map(|(list, containers)| containers::addressed(list, containers))
     }
 }

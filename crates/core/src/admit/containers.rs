@@ -3,6 +3,8 @@
 //! Sidecars and init containers of engines are free in everything but their names. They may mount volumes of the operator
 //! too: none of those holds a secret.
 
+use std::collections::HashSet;
+
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
 use super::component::Template;
@@ -65,10 +67,11 @@ const ONLY: &str = "Of the container of the {component}, only image, imagePullPo
 /// Refuses a second container that is the component, and containers under names of the operator.
 pub(super) fn names(template: &Template) -> Vec<Violation> {
     let (component, containers) = (template.component, template.containers());
-    let mut refused = Vec::new();
-    for (index, container) in containers.iter().enumerate() {
+    let (mut refused, mut own) = (Vec::new(), 0);
+    for (path, container) in addressed("spec.containers", containers) {
         let name = container.name.as_str();
-        let (kind, message) = if name == component.container && !is_first(containers, index) {
+        own += usize::from(name == component.container);
+        let (kind, message) = if name == component.container && own > 1 {
             (
                 Kind::Duplicate,
                 format!("There is one container named {name}. Put its settings together."),
@@ -82,8 +85,7 @@ pub(super) fn names(template: &Template) -> Vec<Violation> {
         } else {
             continue;
         };
-        let path = format!("{}.name", address("spec.containers", containers, index));
-        refused.push(Violation::new(path, kind, message));
+        refused.push(Violation::new(format!("{path}.name"), kind, message));
     }
     refused
 }
@@ -91,12 +93,12 @@ pub(super) fn names(template: &Template) -> Vec<Violation> {
 /// Refuses init containers under names of the operator.
 pub(super) fn init_names(template: &Template) -> Vec<Violation> {
     let (component, containers) = (template.component, template.init_containers());
-    let reserved = containers.iter().enumerate().filter(|(_, container)| {
+    let reserved = addressed("spec.initContainers", containers).filter(|(_, container)| {
         container.name == component.container || component.containers.contains(&container.name.as_str())
     });
-    let refused = reserved.map(|(index, container)| {
+    let refused = reserved.map(|(path, container)| {
         Violation::new(
-            format!("{}.name", address("spec.initContainers", containers, index)),
+            format!("{path}.name"),
             Kind::Forbidden,
             format!(
                 "The name {} belongs to a container of the operator. Choose another name.",
@@ -187,19 +189,17 @@ pub(super) fn path(name: &str) -> String {
     format!("spec.containers[{name}]")
 }
 
-/// The path of a container: by its name if it is the first that has it, else by its index.
-pub(super) fn address(list: &str, containers: &[Container], index: usize) -> String {
-    if is_first(containers, index) {
-        format!("{list}[{}]", containers[index].name)
-    } else {
-        format!("{list}[{index}]")
-    }
-}
-
-/// Whether no earlier container has the same name.
-fn is_first(containers: &[Container], index: usize) -> bool {
-    let name = &containers[index].name;
-    containers[..index].iter().all(|earlier| earlier.name != *name)
+/// The containers with their paths: each by its name if it is the first that has it, else by its index.
+pub(super) fn addressed<'a>(list: &str, containers: &'a [Container]) -> impl Iterator<Item = (String, &'a Container)> {
+    let mut seen = HashSet::new();
+    containers.iter().enumerate().map(move |(index, container)| {
+        let path = if seen.insert(&container.name) {
+            format!("{list}[{}]", container.name)
+        } else {
+            format!("{list}[{index}]")
+        };
+        (path, container)
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use firebolt_api::condition::{InstanceCondition, InstanceReason};
 
 use super::violation::{Kind, Violation};
 use crate::plan::instance::{Database, switch};
+use crate::plan::names;
 
 /// Why a class may not be deleted, if engines refer to it.
 #[must_use]
@@ -21,17 +22,11 @@ pub fn instance_deletion(name: &str, namespace: &str, engines: &[String]) -> Opt
 }
 
 fn still_used(what: &str, namespace: &str, engines: &[String], remedy: &str) -> Option<Violation> {
-    const SHOWN: usize = 5;
     if engines.is_empty() {
         return None;
     }
-    let (count, plural) = (engines.len(), if engines.len() == 1 { "" } else { "s" });
-    let names: Vec<&str> = engines.iter().take(SHOWN).map(String::as_str).collect();
-    let more = if count > SHOWN { ", …" } else { "" };
-    let message = format!(
-        "{what} in namespace {namespace} is used by {count} engine{plural} ({}{more}). {remedy}.",
-        names.join(", ")
-    );
+    let users = names::engines(engines);
+    let message = format!("{what} in namespace {namespace} is used by {users}. {remedy}.");
     Some(Violation::new("metadata.name", Kind::Forbidden, message))
 }
 
@@ -75,9 +70,9 @@ mod tests {
 
     #[rstest]
     #[case(0, None)]
-    #[case(1, Some("1 engine (engine-0)."))]
+    #[case(1, Some("engine engine-0."))]
     #[case(2, Some("2 engines (engine-0, engine-1)."))]
-    #[case(6, Some("6 engines (engine-0, engine-1, engine-2, engine-3, engine-4, …)."))]
+    #[case(6, Some("6 engines (engine-0, engine-1, engine-2, engine-3, engine-4 and 1 more)."))]
     fn what_engines_refer_to_is_not_deleted(#[case] count: usize, #[case] users: Option<&str>) {
         for (violation, what, remedy) in [
             (

@@ -75,6 +75,17 @@ pub fn class_reference(engine: &FireboltEngine, class: &ClassLookup) -> Vec<Viol
     }
 }
 
+/// Why an engine may not begin to refer to a class: it is on its way out. Engines that refer to it already keep it.
+#[must_use]
+pub fn new_class_reference(class: &ClassLookup) -> Option<Violation> {
+    let class = class
+        .found()
+        .filter(|class| class.metadata.deletion_timestamp.is_some())?;
+    let name = class.metadata.name.as_deref().unwrap_or_default();
+    let message = format!("FireboltEngineClass {name} is being deleted. Name another class, or none.");
+    Some(Violation::new(CLASS_REFERENCE, Kind::Forbidden, message))
+}
+
 /// What is wrong with the template of an engine, whatever class it has. What it refers to may come from the class, and
 /// is looked at here only if there is none.
 #[must_use]

@@ -19,6 +19,7 @@ mod metadata;
 mod owned;
 mod pod;
 mod references;
+mod rehearsal;
 mod secrets;
 mod settings;
 mod sidecars;
@@ -32,10 +33,13 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use component::{Component, ENGINE, GATEWAY, METADATA, Template};
 
-pub use advice::advice;
+pub use advice::{advice, instance_advice};
 pub use bounds::{Bounds, Maximum, bounds};
 pub use dependents::{engine_class_deletion, instance_change, instance_deletion};
-pub use engine::{ClassLookup, EngineSurroundings, class_reference, engine, engine_template, engine_with_class};
+pub use engine::{
+    ClassLookup, EngineSurroundings, class_reference, engine, engine_template, engine_with_class, new_class_reference,
+};
+pub use rehearsal::{Objection, engine_class_objections, engine_objections, gateway_objections, metadata_objections};
 pub use violation::{Kind, Violation, summary};
 
 /// What is wrong with the template of an engine class. What depends on the engine that uses it, [`engine_with_class`]

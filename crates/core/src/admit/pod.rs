@@ -56,10 +56,11 @@ const FIELDS: [Owned<PodSpec>; 13] = [
 const NAMES: &str = "Pods are found by the names that the operator gives them.";
 const ISOLATION: &str = "Pods do not share the namespaces of their nodes.";
 
-/// The former name of a field, of which Kubernetes keeps a copy that can come to contradict it.
+/// The former name of a field, of which Kubernetes keeps a copy that can come to contradict it. A copy that says the same
+/// is what `kubectl get` shows.
 const SERVICE_ACCOUNT: [Owned<PodSpec>; 1] = [owned(
     "serviceAccount",
-    |pod| filled(pod.service_account.as_ref()),
+    |pod| filled(pod.service_account.as_ref()) && pod.service_account != pod.service_account_name,
     "Kubernetes calls this field serviceAccountName today; use that.",
 )];
 
@@ -163,6 +164,9 @@ mod tests {
         all_refuse(&account("serviceAccount", "a"), &expected);
         all_accept(&account("serviceAccount", ""));
         all_accept(&account("serviceAccountName", "a"));
+        let both = |name: &str| json!({ "spec": { "serviceAccount": "a", "serviceAccountName": name } });
+        all_accept(&both("a"));
+        all_refuse(&both("b"), &expected);
     }
 
     #[rstest]

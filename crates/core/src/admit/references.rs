@@ -2,18 +2,20 @@
 //!
 //! An engine may refer to what its class brings, and the other way round, so that only both together can be judged.
 
+use std::collections::HashSet;
+
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 
 use super::component::{ENGINE, Template};
 use super::violation::{Kind, Violation};
-use crate::render::engine::{COMMON_VOLUMES, UI_VOLUME};
+use crate::render::engine::{COMMON_VOLUMES, CONFIG_VOLUME, FORMER_CONFIG_VOLUME, UI_VOLUME};
 use crate::resolve::engine::{has_ui, says_anything};
 
 /// What the containers of one pod can refer to.
 pub(super) struct Known<'a> {
-    volumes: Vec<&'a str>,
-    claims: Vec<&'a str>,
+    volumes: HashSet<&'a str>,
+    claims: HashSet<&'a str>,
     /// Whether the resources of the engine container are those of the engine, whatever the class says.
     own_resources: bool,
 }
@@ -80,12 +82,18 @@ impl<'a> Known<'a> {
         let unknown = mounts.chain(devices).filter(|(_, name)| {
             // In the engine container those of the operator are refused anyway.
             let refused = is_own && ENGINE.volumes.contains(&name.as_str());
-            !refused && !self.volumes.contains(&name.as_str())
+            !refused && !self.volumes.contains(name.as_str())
         });
         let missing = unknown.map(|(path, name)| {
-            let message = format!(
-                "The pods have no volume named {name}. Add it to the volumes of the template, or remove this entry."
-            );
+            let message = match name.as_str() {
+                FORMER_CONFIG_VOLUME => format!(
+                    "The pods have no volume named {name}; the one with the configuration is called {CONFIG_VOLUME}. Mount \
+                     that."
+                ),
+                name => format!(
+                    "The pods have no volume named {name}. Add it to the volumes of the template, or remove this entry."
+                ),
+            };
             Violation::new(path, Kind::NotFound, message)
         });
         missing.collect()
@@ -98,7 +106,7 @@ impl<'a> Known<'a> {
             .flat_map(|resources| resources.claims.iter().flatten());
         let unknown = claims
             .enumerate()
-            .filter(|(_, claim)| !self.claims.contains(&claim.name.as_str()));
+            .filter(|(_, claim)| !self.claims.contains(claim.name.as_str()));
         let missing = unknown.map(|(index, claim)| {
             let message = format!(
                 "The pods have no resource claim named {}. Add it to the resourceClaims of the template, or \

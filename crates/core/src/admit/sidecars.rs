@@ -1,25 +1,26 @@
 //! Rules for the containers of users beside a component: names that differ, and no mount of a secret.
 
+use std::collections::HashSet;
+
 use super::component::Template;
 use super::violation::{Kind, Violation};
 
 /// Refuses a name that an earlier container has. Names of the operator are refused elsewhere.
 pub(super) fn names(template: &Template) -> Vec<Violation> {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     let mut refused = Vec::new();
     for (path, container) in template.sidecars() {
         let name = container.name.as_str();
         if template.component.containers.contains(&name) {
             continue;
         }
-        if seen.contains(&name) {
+        if !seen.insert(name) {
             refused.push(Violation::new(
                 format!("{path}.name"),
                 Kind::Duplicate,
                 format!("Another container of the pod is named {name}. Choose another name."),
             ));
         }
-        seen.push(name);
     }
     refused
 }

@@ -1,6 +1,8 @@
 //! What holds of all rules together, for every field that the schema of a pod template has.
 
+mod large;
 mod pairs;
+mod path;
 mod rows;
 mod schema;
 
@@ -16,7 +18,8 @@ use crate::render::instance as render_instance;
 use crate::resolve::Defaults;
 use crate::resolve::engine::{InstanceFacts, resolve};
 use crate::resolve::instance;
-use schema::{Bytes, Everything, SCHEMA, sample};
+use path::leads_somewhere;
+use schema::{Everything, SCHEMA, any_template, sample};
 
 /// The pod template that is rendered for a component with the given one.
 fn rendered(of: Of, template: &Value) -> Value {
@@ -282,33 +285,6 @@ fn all_violations_of_an_instance_are_reported_together_component_by_component() 
     insta::assert_snapshot!(lines.join("\n"));
 }
 
-/// Whether the path, read from here on, leads to something in the value.
-fn leads_somewhere(value: &Value, path: &str) -> bool {
-    let follow = |step: &str, child: &Value| path.strip_prefix(step).is_some_and(|rest| leads_somewhere(child, rest));
-    path.is_empty()
-        || match value {
-            Value::Object(fields) => fields
-                .iter()
-                .any(|(key, child)| follow(&format!(".{key}"), child) || follow(&format!("[{key}]"), child)),
-            Value::Array(items) => items.iter().enumerate().any(|(index, item)| {
-                let by_name = item["name"].as_str().map(|name| format!("[{name}]"));
-                follow(&format!("[{index}]"), item) || by_name.is_some_and(|step| follow(&step, item))
-            }),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-        }
-}
-
-#[test]
-fn a_path_that_is_not_there_leads_nowhere() {
-    let value = json!({ "a": { "b.c/d]": 1 }, "l": [{ "name": "n", "x": 1 }] });
-    for path in [".a[b.c/d]]", ".l[0].x", ".l[n].x"] {
-        assert!(leads_somewhere(&value, path), "{path}");
-    }
-    for path in [".b", ".a.b", ".l[1].x", ".l[m].x", ".l[n].y"] {
-        assert!(!leads_somewhere(&value, path), "{path}");
-    }
-}
-
 #[test]
 fn what_is_dropped_is_not_forwarded() {
     for of in Of::ALL {
@@ -323,30 +299,6 @@ fn what_is_dropped_is_not_forwarded() {
     ] {
         assert!(!is_forwarded(&volume(name), &rendered(of, &volume(name))));
     }
-}
-
-/// Any template. Each part has bytes of its own, so that none of them leaves nothing for the others, and none of them
-/// half of the time, so that some templates are accepted.
-fn any_template() -> impl Strategy<Value = Value> {
-    let part = |schema: &'static Value| {
-        let bytes = prop::option::of(prop::collection::vec(any::<u8>(), 0..200));
-        bytes.prop_map(|bytes| sample(schema, &mut Bytes(bytes.unwrap_or_default().into_iter())))
-    };
-    let pod = &SCHEMA["properties"]["spec"];
-    let containers = &pod["properties"]["containers"];
-    let parts = (
-        part(&SCHEMA["properties"]["metadata"]),
-        part(pod),
-        part(&pod["properties"]["volumes"]),
-        part(containers),
-        part(containers),
-    );
-    parts.prop_map(|(metadata, mut spec, volumes, containers, init_containers)| {
-        spec["volumes"] = volumes;
-        spec["containers"] = containers;
-        spec["initContainers"] = init_containers;
-        json!({ "metadata": metadata, "spec": spec })
-    })
 }
 
 /// The template without the volumes that are left out of the pods of engines in favour of the operator's.

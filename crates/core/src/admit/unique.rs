@@ -4,6 +4,8 @@
 //! what Kubernetes takes twice: of two variables of one name the later holds, which is that of the engine, and image pull
 //! secrets, host aliases, readiness gates and tolerations add up.
 
+use std::collections::HashMap;
+
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 
 use super::component::{ENGINE, Template};
@@ -48,15 +50,16 @@ const fn list(what: &'static str, entries: fn(&PodTemplateSpec) -> Vec<Entry>) -
 pub(super) fn within(template: &Template) -> Vec<Violation> {
     let mut refused = Vec::new();
     for List { what, entries } in &LISTS {
-        let entries = entries(template.pod);
-        for (index, entry) in entries.iter().enumerate() {
-            if entries[..index].iter().any(|earlier| entry.excludes(earlier)) {
+        let mut earlier = Taken::default();
+        for entry in entries(template.pod) {
+            if earlier.excludes(&entry) {
                 let message = format!(
                     "There is {what} {} already in this template. Change or remove one of the two.",
                     entry.key
                 );
                 refused.push(Violation::new(&entry.path, Kind::Duplicate, message));
             }
+            earlier.add(entry);
         }
     }
     refused
@@ -66,10 +69,11 @@ pub(super) fn within(template: &Template) -> Vec<Violation> {
 pub(super) fn across(class: &PodTemplateSpec, class_name: &str, engine: &PodTemplateSpec) -> Vec<Violation> {
     let mut refused = Vec::new();
     for List { what, entries } in std::iter::once(&CONTAINERS).chain(&LISTS) {
-        let inherited = entries(class);
-        let twice = entries(engine)
-            .into_iter()
-            .filter(|entry| inherited.iter().any(|other| entry.excludes(other)));
+        let mut inherited = Taken::default();
+        for entry in entries(class) {
+            inherited.add(entry);
+        }
+        let twice = entries(engine).into_iter().filter(|entry| inherited.excludes(entry));
         refused.extend(twice.map(|Entry { path, key, .. }| {
             let message = format!(
                 "FireboltEngineClass {class_name} has {what} {key} too, and the pods get what both have. Change or \
@@ -102,9 +106,21 @@ impl Entry {
             shared: false,
         }
     }
+}
 
-    fn excludes(&self, other: &Self) -> bool {
-        self.key == other.key && !(self.shared && other.shared)
+/// What other entries are like, and whether all of those share it. Looked up rather than searched: a user decides how long
+/// a list is.
+#[derive(Default)]
+struct Taken(HashMap<String, bool>);
+
+impl Taken {
+    fn add(&mut self, entry: Entry) {
+        let shared = self.0.entry(entry.key).or_insert(true);
+        *shared &= entry.shared;
+    }
+
+    fn excludes(&self, entry: &Entry) -> bool {
+        self.0.get(&entry.key).is_some_and(|shared| !(*shared && entry.shared))
     }
 }
 
@@ -207,9 +223,8 @@ fn resize_policies(template: &PodTemplateSpec) -> Vec<Entry> {
 /// Ports of the nodes that containers claim. Kubernetes lets init containers claim them too, one after the other.
 fn host_ports(template: &PodTemplateSpec) -> Vec<Entry> {
     let template = of_engines(template);
-    let containers = template.containers().iter().enumerate();
-    let ports = containers.flat_map(|(index, container)| {
-        let path = super::containers::address("spec.containers", template.containers(), index);
+    let containers = super::containers::addressed("spec.containers", template.containers());
+    let ports = containers.flat_map(|(path, container)| {
         let ports = container.ports.iter().flatten().enumerate();
         ports.map(move |(index, port)| (format!("{path}.ports[{index}].hostPort"), port))
     });

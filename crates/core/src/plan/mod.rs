@@ -5,7 +5,7 @@ pub mod engine;
 pub mod engine_class;
 mod event;
 pub mod instance;
-mod names;
+pub(crate) mod names;
 mod object;
 
 pub use event::{Event, Severity};

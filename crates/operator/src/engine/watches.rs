@@ -65,7 +65,19 @@ pub fn of_instance(
     move |change: &Change<FireboltInstance>| {
         let matters = |instance: &FireboltInstance| {
             let endpoint = instance.status.as_ref().map(|status| status.metadata_endpoint.clone());
-            (instance.spec.id.clone(), instance.spec.metric_scrape_mode, endpoint)
+            // Engines may not read them.
+            let credentials = instance
+                .spec
+                .metadata
+                .postgres
+                .as_ref()
+                .map(|postgres| &postgres.credentials_secret_ref.name);
+            (
+                instance.spec.id.clone(),
+                instance.spec.metric_scrape_mode,
+                endpoint,
+                credentials.cloned(),
+            )
         };
         let seen = [&change.before, &change.after].map(|instance| readable(instance.as_ref()).map(matters));
         if seen[0] != seen[1] || seen[0].is_none() {

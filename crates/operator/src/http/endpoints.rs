@@ -7,27 +7,38 @@ use axum::http::{StatusCode, header};
 use axum::routing::get;
 use tokio::sync::watch;
 
-use crate::leader::Report;
+use crate::leader::{Report, Role};
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use crate::probe::Pool;
 use crate::watches::Caches;
+use crate::webhook::certificates::Served;
 
-/// `/healthz`: the process answers. `/readyz`: its caches are complete and it can take part in the election, whether it
-/// leads or not.
-pub fn health(caches: Arc<Caches>, election: watch::Receiver<Report>) -> Router {
+/// `/healthz`: the process answers. `/readyz`: its caches are complete, it can take part in the election, whether it
+/// leads or not, and its webhook has a certificate to serve with.
+pub fn health(caches: Arc<Caches>, election: watch::Receiver<Report>, webhook: Option<Arc<Served>>) -> Router {
     Router::new().route("/healthz", get(async || "ok\n")).route(
         "/readyz",
         get(async move || {
             let mut missing: Vec<_> = caches.all().iter().flat_map(|cache| cache.missing()).collect();
-            missing.extend(election.borrow().missing());
+            let (leads, election) = (election.borrow().role == Role::Leading, election.borrow().missing());
+            missing.extend(election);
+            missing.extend(webhook.as_ref().and_then(|served| served.missing(leads)));
             readiness(&missing)
         }),
     )
 }
 
 /// `/metrics`.
-pub fn metrics(metrics: Arc<Metrics>, caches: Arc<Caches>, probes: Pool, election: watch::Receiver<Report>) -> Router {
+pub fn metrics(
+    metrics: Arc<Metrics>,
+    caches: Arc<Caches>,
+    probes: Pool,
+    election: watch::Receiver<Report>,
+    webhook: Option<Arc<Served>>,
+) -> Router {
     let answer = async move || {
+        let expires = webhook.as_ref().and_then(|served| served.expires());
+        metrics.webhook().expires(expires);
         let role = election.borrow().role;
         let text = metrics.render(&caches, &probes, role);
         ([(header::CONTENT_TYPE, CONTENT_TYPE)], text)

@@ -1,11 +1,12 @@
-//! The two small servers: health and metrics.
+//! The two small servers, health and metrics, and what every server of the process has in common.
 //!
 //! They are reachable by anything in the cluster network, so each connection is bounded in time and size, and their
 //! number is bounded too.
 
 mod endpoints;
 
-use std::io;
+use std::collections::VecDeque;
+use std::fmt::Display;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -31,10 +33,12 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 const LAST_ANSWER: Duration = Duration::from_secs(5);
 /// The most that is read of a request's head.
 const HEADER_BYTES: usize = 16 * 1024;
-/// Connections served at a time; more wait in the backlog of the system.
+/// Connections served at a time. The oldest makes room for one more.
 const CONNECTIONS: usize = 64;
 /// The pause after a failed accept, most likely for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a client may take to leave before another one is asked to.
+const LEAVE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until `stop`, then lets requests that have begun come to their end.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
@@ -42,24 +46,47 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
 }
 
 async fn serve_up_to(connections: usize, listener: TcpListener, router: Router, stop: CancellationToken) {
+    let attend = |socket, stop| attend(socket, router.clone(), stop);
+    serve_each(connections, listener, stop, attend).await;
+}
+
+/// Accepts connections until `stop`, so many at a time, and lets `attend` see each to its end. Where all places are taken,
+/// those who have had theirs longest are asked to leave: clients that only sit there must not keep others out.
+pub async fn serve_each<F>(
+    connections: usize,
+    listener: TcpListener,
+    stop: CancellationToken,
+    attend: impl Fn(TcpStream, CancellationToken) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
     let tasks = TaskTracker::new();
     let slots = Arc::new(Semaphore::new(connections));
+    let mut open = VecDeque::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let (socket, slot) = match accepted {
-            Ok(accepted) => accepted,
+        let socket = match accepted {
+            Ok((socket, _)) => socket,
             Err(error) => {
                 debug!(%error, "cannot accept a connection");
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let (router, stop) = (router.clone(), stop.clone());
+        open.retain(|one: &CancellationToken| !one.is_cancelled());
+        let slot = tokio::select! {
+            () = stop.cancelled() => break,
+            slot = place(&slots, &mut open) => slot,
+        };
+        let end = stop.child_token();
+        open.push_back(end.clone());
+        let attended = attend(socket, end.clone());
         tasks.spawn(async move {
-            attend(socket, router, stop).await;
+            attended.await;
+            end.cancel();
             drop(slot);
         });
     }
@@ -68,39 +95,56 @@ async fn serve_up_to(connections: usize, listener: TcpListener, router: Router, 
     tasks.wait().await;
 }
 
-/// Serves one connection until its client, its time or `stop` ends it.
+/// A place for one more connection. One of those that are open, oldest first, is ended for it if there is none, and one
+/// more for each moment that this takes.
+async fn place(slots: &Arc<Semaphore>, open: &mut VecDeque<CancellationToken>) -> OwnedSemaphorePermit {
+    if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
+        return slot;
+    }
+    loop {
+        if let Some(oldest) = open.pop_front() {
+            oldest.cancel();
+        }
+        if let Ok(slot) = timeout(LEAVE_PAUSE, Arc::clone(slots).acquire_owned()).await {
+            return slot.expect("the semaphore is never closed");
+        }
+    }
+}
+
 async fn attend(socket: TcpStream, router: Router, stop: CancellationToken) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
+    see_to_its_end(connection, CONNECTION_TIMEOUT, LAST_ANSWER, stop).await;
+}
+
+/// Serves one connection until its client, its time or `stop` ends it. From then on it takes no more requests, and has
+/// `last` to answer those that it took.
+pub async fn see_to_its_end<C: GracefulConnection<Error: Display>>(
+    connection: C,
+    limit: Duration,
+    last: Duration,
+    stop: CancellationToken,
+) {
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
-        () = sleep(CONNECTION_TIMEOUT) => None,
+        () = sleep(limit) => None,
         () = stop.cancelled() => None,
     };
     let ended = if let Some(ended) = ended {
         Ok(ended)
     } else {
         connection.as_mut().graceful_shutdown();
-        timeout(LAST_ANSWER, connection).await
+        timeout(last, connection).await
     };
     match ended {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!(%error, "a connection ended early"),
         Err(_elapsed) => debug!("cut off a client that does not take its answers"),
     }
-}
-
-async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots)
-        .acquire_owned()
-        .await
-        .expect("the semaphore is never closed");
-    let (socket, _) = listener.accept().await?;
-    Ok((socket, slot))
 }
 
 #[cfg(test)]
@@ -178,12 +222,39 @@ mod tests {
         greedy.write_all(requests.as_bytes()).await.unwrap();
         let start = Instant::now();
         let answer = ask(address, "GET /here HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        let answer = timeout(2 * (CONNECTION_TIMEOUT + LAST_ANSWER), answer).await;
+        let answer = timeout(CONNECTION_TIMEOUT, answer).await;
         assert!(
             answer.is_ok_and(|answer| answer.ends_with("yes")),
             "the slot is still taken"
         );
-        assert!(start.elapsed() >= CONNECTION_TIMEOUT, "it had its time");
+        assert!(
+            start.elapsed() >= LAST_ANSWER,
+            "it had its time to take the last answer"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_of_idle_clients_makes_room_for_others() {
+        let (address, _stop, _server) = start_up_to(2).await;
+        let mut idle = Vec::new();
+        for _ in 0..2 {
+            let mut socket = TcpStream::connect(address).await.unwrap();
+            let request = b"GET /here HTTP/1.1\r\nHost: a\r\n\r\n";
+            socket.write_all(request).await.unwrap();
+            assert!(socket.read(&mut [0; 1024]).await.unwrap() > 0);
+            idle.push(socket);
+        }
+        let start = Instant::now();
+        let answer = ask(address, "GET /here HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+        assert!(answer.ends_with("yes"), "{answer}");
+        assert!(start.elapsed() < HEADER_TIMEOUT, "they were waited for");
+        assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0, "the oldest is still there");
+        let again = b"GET /here HTTP/1.1\r\nHost: a\r\n\r\n";
+        idle[1].write_all(again).await.unwrap();
+        assert!(
+            idle[1].read(&mut [0; 1024]).await.unwrap() > 0,
+            "more than one had to go"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::identity::fresh_id;
 pub use self::metrics::InstanceMetrics;
 use crate::controller::{self, Kind};
 use crate::events;

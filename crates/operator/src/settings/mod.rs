@@ -6,6 +6,7 @@ mod names;
 mod scope;
 mod selector;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use firebolt_core::admit::Bounds;
@@ -13,10 +14,18 @@ use firebolt_core::resolve::Defaults;
 
 pub use self::images::parse_image;
 pub use self::listen::ListenAddress;
-pub use self::names::{ClusterDomain, parse_object_name};
+pub use self::names::{ClusterDomain, parse_host, parse_object_name};
+pub(crate) use self::names::{is_dns_label, is_dns_subdomain};
 pub use self::scope::{Scope, ScopeError, parse_namespace};
 pub use self::selector::{LabelSelector, SelectorError};
 use crate::cli::RunArguments;
+use crate::webhook::certificates::CertificateSettings;
+
+/// The Service of the webhook in `deploy/webhooks.yaml`.
+const WEBHOOK_SERVICE: &str = "firebolt-operator-webhook";
+const SHORTEST_VALIDITY: Duration = Duration::from_secs(6);
+/// Ten years.
+const LONGEST_VALIDITY: Duration = Duration::from_hours(87_600);
 
 /// What controllers and watches need to know. Everything that is still open on the command line is decided here.
 #[derive(Clone, Debug)]
@@ -35,10 +44,21 @@ pub struct Settings {
     pub workers: u16,
     /// The name of this replica.
     pub identity: String,
+    /// Where the certificates of the webhook come from; none if it is off.
+    pub certificates: Option<Certificates>,
     /// How to share the work; none if this is the only replica.
     pub lease: Option<LeaseSettings>,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
+}
+
+/// Where the certificates of the webhook come from.
+#[derive(Clone, Debug)]
+pub enum Certificates {
+    /// Somebody supplies them in a folder.
+    Supplied(PathBuf),
+    /// The operator makes them.
+    Own(CertificateSettings),
 }
 
 /// The Lease that replicas share.
@@ -72,8 +92,23 @@ impl Settings {
             host_name,
             nonce,
         } = surroundings;
-        let lease = arguments.leader_elect.then(|| LeaseSettings {
-            namespace: arguments.lease_namespace.unwrap_or(namespace),
+        let namespace = arguments.lease_namespace.unwrap_or(namespace);
+        let certificates = || match arguments.webhook_cert_dir {
+            Some(folder) => Certificates::Supplied(folder),
+            None => Certificates::Own(CertificateSettings {
+                hosts: match arguments.webhook_hosts {
+                    hosts if hosts.is_empty() => webhook_hosts(&namespace, &arguments.cluster_domain),
+                    hosts => hosts,
+                },
+                namespace: namespace.clone(),
+                secret: arguments.webhook_secret,
+                configuration: arguments.webhook_configuration,
+                validity: arguments.webhook_cert_validity,
+            }),
+        };
+        let certificates = (arguments.webhook_bind_address != ListenAddress::Off).then(certificates);
+        let lease = arguments.leader_elect.then_some(LeaseSettings {
+            namespace,
             name: arguments.lease_name,
             duration: arguments.lease_duration,
         });
@@ -98,6 +133,7 @@ impl Settings {
             rollout_progress_deadline: arguments.rollout_progress_deadline,
             workers: arguments.workers,
             identity: arguments.identity.unwrap_or_else(|| format!("{host_name}-{nonce:08x}")),
+            certificates,
             lease,
             shutdown_timeout: arguments.shutdown_timeout,
         }
@@ -109,6 +145,21 @@ pub fn parse_lease_duration(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
     if duration.subsec_nanos() != 0 || !(2..=3600).contains(&duration.as_secs()) {
         return Err(format!("{text:?} is out of range: use whole seconds, from 2s to 1h"));
+    }
+    Ok(duration)
+}
+
+/// The names under which the API server finds the Service of the webhook.
+fn webhook_hosts(namespace: &str, cluster_domain: &ClusterDomain) -> Vec<String> {
+    let host = format!("{WEBHOOK_SERVICE}.{namespace}.svc");
+    vec![format!("{host}.{cluster_domain}"), host]
+}
+
+/// The value parser of `--webhook-cert-validity`: below some seconds there would be no time to replace a certificate.
+pub fn parse_certificate_validity(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if !(SHORTEST_VALIDITY..=LONGEST_VALIDITY).contains(&duration) {
+        return Err(format!("{text:?} is out of range: use 6s to 87600h, as in 2160h"));
     }
     Ok(duration)
 }

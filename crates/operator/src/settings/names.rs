@@ -1,6 +1,7 @@
 //! Names as DNS and the API server know them.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// A DNS name under which Services of the cluster are found, without a trailing dot.
@@ -37,13 +38,23 @@ pub fn parse_object_name(text: &str) -> Result<String, String> {
     ))
 }
 
+/// The value parser of a name or IP address that a certificate is for.
+pub fn parse_host(text: &str) -> Result<String, String> {
+    if is_dns_subdomain(text) || text.parse::<IpAddr>().is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is neither a DNS name nor an IP address: write it as in firebolt-operator-webhook.firebolt-system.svc or 10.0.0.1"
+    ))
+}
+
 /// Labels separated by dots, as in domains and in most object names.
-pub(super) fn is_dns_subdomain(text: &str) -> bool {
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
 /// One part of a domain, which is also what a namespace can be called.
-pub(super) fn is_dns_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=63).contains(&text.len())
         && text.chars().all(|c| is_alphanumeric(c) || c == '-')
@@ -56,6 +67,17 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case("firebolt-operator-webhook.ns.svc", true)]
+    #[case("10.0.0.1", true)]
+    #[case("fd00::1", true)]
+    #[case("a:443", false)]
+    #[case("https://a", false)]
+    #[case("", false)]
+    fn a_certificate_is_for_a_name_or_an_address(#[case] text: &str, #[case] accepted: bool) {
+        assert_eq!(parse_host(text).is_ok(), accepted);
+    }
 
     #[rstest]
     #[case("cluster.local", "cluster.local")]

@@ -120,13 +120,40 @@ fn webhook([name, path, operations, resources, failure_policy]: [&str; 5]) -> Va
     })
 }
 
+/// The same for one that judges: not asked about what has to go on while no replica answers.
+fn judging(columns: [&str; 5]) -> Value {
+    let mut judging = webhook(columns);
+    let operator = "system:serviceaccount:firebolt-system:firebolt-operator";
+    judging["matchConditions"] = json!([
+        { "name": "not-the-operator", "expression": format!("request.userInfo.username != '{operator}'") },
+        {
+            "name": "not-being-deleted",
+            "expression": "request.operation != 'UPDATE' || !has(object.metadata.deletionTimestamp)",
+        },
+        {
+            "name": "specification-changed",
+            "expression": "request.operation != 'UPDATE' || object.spec != oldObject.spec",
+        },
+    ]);
+    judging
+}
+
+/// The same for one that fills in an id: only asked about what has none, and nobody waits for it for long.
+fn identifying(columns: [&str; 5]) -> Value {
+    let mut identifying = webhook(columns);
+    identifying["matchConditions"] =
+        json!([{ "name": "has-no-id", "expression": "object.spec.?id.orValue('') == ''" }]);
+    identifying["timeoutSeconds"] = json!(5);
+    identifying
+}
+
 #[test]
 fn the_webhooks_are_those_of_the_table() {
     let [service, validating, mutating] = documents(WEBHOOKS);
     assert_eq!(validating["kind"], "ValidatingWebhookConfiguration");
-    assert_eq!(validating["webhooks"], json!(VALIDATING.map(webhook)));
+    assert_eq!(validating["webhooks"], json!(VALIDATING.map(judging)));
     assert_eq!(mutating["kind"], "MutatingWebhookConfiguration");
-    assert_eq!(mutating["webhooks"], json!(MUTATING.map(webhook)));
+    assert_eq!(mutating["webhooks"], json!(MUTATING.map(identifying)));
     for configuration in [&validating, &mutating] {
         assert_eq!(configuration["metadata"], json!({ "name": "firebolt-operator" }));
     }

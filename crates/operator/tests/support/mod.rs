@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod tls;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -134,6 +136,7 @@ impl Operator {
             .args([
                 "--health-probe-bind-address=127.0.0.1:0",
                 "--metrics-bind-address=127.0.0.1:0",
+                "--webhook-bind-address=0",
             ])
             .args(flags)
             // Whoever clears the cluster away ends the operator too, should this test be killed.
@@ -195,6 +198,17 @@ impl Operator {
         let (_, text) = get(&self.metrics, "/metrics").ok()?;
         text.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// The sum of a metric over all label sets that have these labels.
+    pub fn metric_over(&self, name: &str, labels: &[&str]) -> f64 {
+        let (_, text) = get(&self.metrics, "/metrics").unwrap_or_default();
+        let values = text.lines().filter_map(|line| {
+            let (found, value) = line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once("} ")?;
+            let has_all = labels.iter().all(|label| found.contains(label));
+            value.parse::<f64>().ok().filter(|_| has_all)
+        });
+        values.sum()
     }
 
     /// The whole answer of the metrics server, with its head.

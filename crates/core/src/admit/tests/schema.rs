@@ -1,7 +1,8 @@
-//! Values that the schema of a pod template allows.
+//! Values that the schema of a pod template allows. Other crates include this file in their tests.
 
 use std::sync::LazyLock;
 
+use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// The schema of a pod template, as the API server enforces it. Building it takes a while.
@@ -53,7 +54,7 @@ impl Choose for Bytes {
     }
 }
 
-const TEXTS: [&str; 18] = [
+const TEXTS: [&str; 20] = [
     "",
     "engine",
     "engine-web",
@@ -71,6 +72,8 @@ const TEXTS: [&str; 18] = [
     "proxy",
     "warm",
     "Always",
+    "\u{1f525} \0 of the kind that no name has",
+    "9.9e99Gi",
     "x",
 ];
 
@@ -85,7 +88,7 @@ pub fn sample(schema: &Value, choose: &mut impl Choose) -> Value {
             (0..count).map(|_| sample(&schema["items"], choose)).collect()
         }
         Some("boolean") => pick(&[json!(false), json!(true)], &mut below),
-        Some("integer") => pick(&[json!(0), json!(-1), json!(1)], &mut below),
+        Some("integer") => pick(&[json!(0), json!(-1), json!(i32::MAX), json!(1)], &mut below),
         Some(_) if schema["format"] == "date-time" => pick(&[json!(null), json!("2026-01-01T00:00:00Z")], &mut below),
         Some(_) => json!(TEXTS[below(TEXTS.len())]),
         None => pick(&[json!("0"), json!(4), json!("4")], &mut below),
@@ -112,4 +115,28 @@ fn object(schema: &Value, choose: &mut impl Choose) -> Value {
         }
     }
     Value::Object(object)
+}
+
+/// Any template. Each part has bytes of its own, so that none of them leaves nothing for the others, and none of them
+/// half of the time, so that some templates are accepted.
+pub fn any_template() -> impl Strategy<Value = Value> {
+    let part = |schema: &'static Value| {
+        let bytes = prop::option::of(prop::collection::vec(any::<u8>(), 0..200));
+        bytes.prop_map(|bytes| sample(schema, &mut Bytes(bytes.unwrap_or_default().into_iter())))
+    };
+    let pod = &SCHEMA["properties"]["spec"];
+    let containers = &pod["properties"]["containers"];
+    let parts = (
+        part(&SCHEMA["properties"]["metadata"]),
+        part(pod),
+        part(&pod["properties"]["volumes"]),
+        part(containers),
+        part(containers),
+    );
+    parts.prop_map(|(metadata, mut spec, volumes, containers, init_containers)| {
+        spec["volumes"] = volumes;
+        spec["containers"] = containers;
+        spec["initContainers"] = init_containers;
+        json!({ "metadata": metadata, "spec": spec })
+    })
 }

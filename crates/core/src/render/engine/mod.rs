@@ -32,11 +32,19 @@ const PORTS: [(&str, i32); 3] = [("http-query", 3473), ("health", HEALTH_PORT), 
 const HEALTH_PORT: i32 = 8122;
 
 /// Names of volumes that the operator puts into engine pods. A user's volume or mount of the same name is left out.
-pub const RESERVED_VOLUMES: [&str; 5] = [CONFIG_VOLUME, "engine-config", DATA_VOLUME, RUNTIME_VOLUME, UI_VOLUME];
+pub const RESERVED_VOLUMES: [&str; 5] = [
+    CONFIG_VOLUME,
+    FORMER_CONFIG_VOLUME,
+    DATA_VOLUME,
+    RUNTIME_VOLUME,
+    UI_VOLUME,
+];
 /// Those of them that every pod has.
 pub(crate) const COMMON_VOLUMES: [&str; 3] = [CONFIG_VOLUME, DATA_VOLUME, RUNTIME_VOLUME];
-const CONFIG_VOLUME: &str = "nodes-config";
-const DATA_VOLUME: &str = "data";
+pub(crate) const CONFIG_VOLUME: &str = "nodes-config";
+/// What the original operator calls it.
+pub(crate) const FORMER_CONFIG_VOLUME: &str = "engine-config";
+pub(crate) const DATA_VOLUME: &str = "data";
 const RUNTIME_VOLUME: &str = "runtime";
 /// The one that pods with the web UI have.
 pub(crate) const UI_VOLUME: &str = "nginx-writable-dir";

@@ -52,7 +52,8 @@ fn pod(class: PodSpec, engine: PodSpec) -> PodSpec {
         scheduler_name: engine_first(class.scheduler_name, engine.scheduler_name),
         scheduling_group: engine_first(class.scheduling_group, engine.scheduling_group),
         security_context: engine_first(class.security_context, engine.security_context),
-        service_account: engine_first(class.service_account, engine.service_account),
+        // A copy of the other, which Kubernetes makes itself. If both layers brought theirs, they could contradict.
+        service_account: None,
         service_account_name: engine_first(class.service_account_name, engine.service_account_name),
         set_hostname_as_fqdn: engine_first(class.set_hostname_as_fqdn, engine.set_hostname_as_fqdn),
 

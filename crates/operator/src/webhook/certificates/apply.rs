@@ -68,7 +68,7 @@ impl WriteError {
             403 => {
                 "Grant it to the operator's service account (deploy/rbac.yaml does), or supply certificates of your own."
             }
-            404 => "Create the namespace, or name an existing one.",
+            404 => "Create the namespace, or name an existing one with --lease-namespace.",
             422 => {
                 "Delete the object: the operator makes the Secret anew, and deploy/webhooks.yaml the configurations."
             }

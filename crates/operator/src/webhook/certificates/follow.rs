@@ -28,8 +28,8 @@ const READ_EVERY: Duration = Duration::from_secs(5);
 
 /// Keeps `served` equal to what the Secret holds. Runs for ever.
 ///
-/// A pair is served only if the Secret also says whom to trust for it: one that was put there by hand would be refused by
-/// every API server.
+/// A pair is served only if the Secret also says whom to trust for it. The Secret is not for editing: what stands in it is
+/// taken for what the leader has let API servers learn of.
 pub async fn follow_secret(client: Client, settings: CertificateSettings, served: Arc<Served>) {
     let subject = format!("Secret {}/{}", settings.namespace, settings.secret);
     let api: Api<Secret> = Api::namespaced(client, &settings.namespace);
@@ -42,6 +42,7 @@ pub async fn follow_secret(client: Client, settings: CertificateSettings, served
                 if incidents.end() {
                     info!("can watch {subject} now");
                 }
+                served.stored(secret.is_some());
                 serve_from(&served, secret.as_ref(), &subject);
             }
             Err(error) => {

@@ -23,6 +23,7 @@ use super::mint::{MintError, Minted, mint};
 use super::rotation::{Holding, Seen, Step, Wanted, decide};
 use crate::backoff::RetryBackoff;
 use crate::leader::Term;
+use crate::queue::Repairs;
 use crate::settings::LabelSelector;
 use crate::watches::{Incidents, Trouble};
 
@@ -138,6 +139,10 @@ struct Keeper {
     holding: Holding,
     pauses: RetryBackoff,
     retry_at: Option<Instant>,
+    /// How often whom to trust was written lately.
+    repairs: Repairs,
+    /// Whether it was told that somebody else writes it too.
+    told_fight: bool,
     /// The failure that was last logged, so that each is told once and not per attempt.
     told: Option<String>,
 }
@@ -155,6 +160,8 @@ impl Keeper {
             holding: Holding::default(),
             pauses: RetryBackoff::up_to(LONGEST_PAUSE),
             retry_at: None,
+            repairs: Repairs::default(),
+            told_fight: false,
             told: None,
         }
     }
@@ -232,9 +239,9 @@ impl Keeper {
     }
 
     async fn perform(&mut self, step: Step) {
+        self.retry_at = None;
         match self.attempt(step).await {
             Ok(()) => {
-                self.retry_at = None;
                 if self.told.take().is_some() {
                     info!("the certificate of the webhooks is looked after again");
                 }
@@ -283,18 +290,36 @@ impl Keeper {
         Ok(())
     }
 
+    /// Tries both, and says what was in the way of either.
     async fn trust(&mut self) -> Result<(), StepError> {
         let bundle = self.content.bundle.render();
+        let mut done = Ok(());
         for which in Which::BOTH {
             let watched = &mut self.configurations[which as usize];
             let Some(configuration) = watched.there().filter(|there| !there.seen().holds(&bundle)) else {
                 continue;
             };
-            let written = self.writer.trust(which, configuration, &bundle).await;
-            watched.wrote(written.map_err(StepError::Write)?);
-            info!("wrote whom to trust into {which} {}", self.settings.configuration);
+            match self.writer.trust(which, configuration, &bundle).await {
+                Ok(written) => {
+                    watched.wrote(written);
+                    info!("wrote whom to trust into {which} {}", self.settings.configuration);
+                }
+                Err(error) => done = Err(StepError::Write(error)),
+            }
         }
-        Ok(())
+        // Somebody else who keeps writing it would be answered as quickly as they write.
+        if let Some(pause) = self.repairs.made() {
+            self.retry_at = Some(Instant::now() + pause);
+            if !self.told_fight {
+                self.told_fight = true;
+                warn!(
+                    "somebody else keeps changing caBundle of the webhooks {}: let only one installation, and no other \
+                     tool, write it; --webhook-configuration gives each installation its own",
+                    self.settings.configuration
+                );
+            }
+        }
+        done
     }
 
     fn tell(&mut self, error: &StepError) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -14,6 +15,8 @@ use super::material::Pair;
 #[derive(Default)]
 pub struct Served {
     pair: watch::Sender<Option<Pair>>,
+    /// There is no Secret to serve from.
+    nothing_stored: AtomicBool,
 }
 
 impl Served {
@@ -21,6 +24,20 @@ impl Served {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.pair.borrow().is_some()
+    }
+
+    /// What keeps this process from serving, in words; none if nothing does. One that stands by waits for nothing as long as
+    /// there is no Secret at all: whoever leads makes it, and one that stood by until then could never take over from a
+    /// leader that has no webhooks.
+    #[must_use]
+    pub fn missing(&self, leads: bool) -> Option<String> {
+        let waits = !self.is_ready() && (leads || !self.nothing_stored.load(Ordering::Relaxed));
+        waits.then(|| "waiting for a certificate to serve the webhook with: the log says what is in the way".to_owned())
+    }
+
+    /// Whether there is a Secret to serve from.
+    pub(super) fn stored(&self, is_there: bool) {
+        self.nothing_stored.store(!is_there, Ordering::Relaxed);
     }
 
     /// When the certificate expires.
@@ -60,5 +77,22 @@ impl fmt::Debug for Served {
             .debug_struct("Served")
             .field("expires", &self.expires())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case::first_start(false, true, true)]
+    #[case::beside_a_leader_without_webhooks(false, false, false)]
+    #[case::unreadable(true, false, true)]
+    fn only_what_will_come_is_waited_for(#[case] stored: bool, #[case] leads: bool, #[case] waits: bool) {
+        let served = Served::default();
+        assert!(served.missing(leads).is_some(), "nobody has looked yet");
+        served.stored(stored);
+        assert_eq!(served.missing(leads).is_some(), waits);
     }
 }

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::Api;
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
+use rustls::RootCertStore;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsConnector;
+
+use crate::support::tls::{self, connect};
 
 /// The shortest time to settle: who knows something for longer than this is not asked to believe it.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -116,28 +112,7 @@ async fn connect_to_all(
 
 /// What the webhooks trust.
 fn trusted(configuration: &ValidatingWebhookConfiguration) -> RootCertStore {
-    let mut roots = RootCertStore::empty();
     let webhook = &configuration.webhooks.as_ref().unwrap()[0];
-    let bundle = webhook
-        .client_config
-        .ca_bundle
-        .as_ref()
-        .map_or(&[][..], |bundle| &bundle.0);
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bundle).map_while(Result::ok));
-    roots
-}
-
-/// Connects to a server and returns its certificate.
-pub async fn connect(roots: &RootCertStore, address: SocketAddr) -> Result<Vec<u8>, String> {
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots.clone())
-        .with_no_client_auth();
-    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-    let name = ServerName::from(address.ip());
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    let stream = stream.map_err(|error| error.to_string())?;
-    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    Ok(certificates[0].to_vec())
+    let bundle = webhook.client_config.ca_bundle.as_ref();
+    tls::trusted(bundle.map_or(&[][..], |bundle| &bundle.0))
 }

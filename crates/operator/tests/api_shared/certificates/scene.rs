@@ -12,9 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use localkube::Cluster;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -23,7 +21,8 @@ use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::probe::{Probe, connect};
+use super::probe::Probe;
+use crate::support::tls::{connect, trusted};
 use crate::support::{OPERATOR_NAMESPACE, SOON, service_account, unique};
 
 /// A question to the cluster is asked again after this long.
@@ -161,10 +160,7 @@ impl Scene {
     pub async fn certificate_of(&self, server: usize) -> Vec<u8> {
         let address = self.servers[server].1;
         self.served(server).ready().await;
-        let mut roots = RootCertStore::empty();
-        let authorities = self.authorities().await;
-        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&authorities).map_while(Result::ok));
-        connect(&roots, address).await.unwrap()
+        connect(&trusted(&self.authorities().await), address).await.unwrap()
     }
 
     /// Starts to connect to these servers all the time.

@@ -1,0 +1,79 @@
+//! A server's identity and clients that trust it, for tests. Integration tests include this file too.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// The name that certificates are for.
+const HOST: &str = "localhost";
+
+/// A certificate with its key, which vouches for itself.
+#[derive(Clone)]
+pub struct Identity {
+    key: Arc<CertifiedKey>,
+    pub certificate: CertificateDer<'static>,
+}
+
+impl Identity {
+    pub fn new() -> Self {
+        let made = rcgen::generate_simple_self_signed([HOST.to_owned()]).unwrap();
+        let certificate = made.cert.der().clone();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let key = CertifiedKey::from_der(vec![certificate.clone()], key, &ring::default_provider()).unwrap();
+        Self {
+            key: Arc::new(key),
+            certificate,
+        }
+    }
+
+    /// What clients do that trust this identity, and speak these versions and protocols.
+    pub fn client(&self, versions: &[&'static SupportedProtocolVersion], protocols: &[&str]) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        TlsConnector::from(Arc::new(config))
+    }
+}
+
+/// Agrees with a server on keys.
+pub async fn shake_hands(socket: TcpStream, client: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
+    client.connect(ServerName::try_from(HOST).unwrap(), socket).await
+}
+
+/// Shows the identity that was put in last.
+pub struct Shown(Mutex<Identity>);
+
+impl Shown {
+    pub fn new(identity: Identity) -> Self {
+        Self(Mutex::new(identity))
+    }
+
+    pub fn show(&self, identity: Identity) {
+        *self.0.lock().unwrap() = identity;
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _client: ClientHello) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.lock().unwrap().key))
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("Shown")
+    }
+}
