@@ -1,0 +1,154 @@
+//! Each kind, created and changed: what is good is stored, what is bad is not, and everything that is wrong is said at once.
+
+use localkube::Error;
+use serde_json::{Value, json};
+use ulid::Ulid;
+
+use crate::fixture::{
+    CLASS, COMMAND, ENGINE, INSTANCE, class, class_with, commanded, container, engine, engine_of, engine_with,
+    instance, instance_with, new_template,
+};
+use crate::objects::{Answer, Kind};
+use crate::stage::Stage;
+
+/// Checks that an answer is a no for exactly these fields.
+#[track_caller]
+pub fn assert_refused(answer: Answer, fields: &[&str]) {
+    let refusal = answer.expect_err("it is refused");
+    assert_eq!(refusal.fields(), fields, "{refusal:?}");
+    assert_eq!((refusal.code, refusal.reason.as_str()), (422, "Invalid"), "{refusal:?}");
+    for (field, message) in &refusal.causes {
+        assert!(refusal.message.contains(&format!("{field}: {message}")), "{refusal:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn engines_are_judged_when_they_are_created_and_when_they_are_changed() {
+    let stage = Stage::begin().await;
+    stage.has_instance().await;
+    assert_refused(stage.create(&engine_with(ENGINE, &commanded())).await, &[COMMAND]);
+    assert_refused(stage.create(&engine_of(ENGINE, CLASS)).await, &["spec.engineClassRef"]);
+    assert_eq!(stage.get(Kind::Engine, ENGINE).await, None);
+    // The class was created a moment ago, and is known already.
+    stage.has(&[class(CLASS), engine_of(ENGINE, CLASS)]).await;
+    assert_refused(
+        stage.edit(Kind::Engine, ENGINE, &new_template(&commanded())).await,
+        &[COMMAND],
+    );
+    let another = json!({ "spec": { "engineClassRef": "another" } });
+    assert_refused(
+        stage.edit(Kind::Engine, ENGINE, &another).await,
+        &["spec.engineClassRef"],
+    );
+    let image = container("engine", "image", &json!("registry.example/engine:2"));
+    let changed = stage.edit(Kind::Engine, ENGINE, &new_template(&image)).await.unwrap();
+    assert_eq!(
+        changed["spec"]["template"]["spec"]["containers"][0]["image"],
+        "registry.example/engine:2"
+    );
+    stage.delete(Kind::Engine, ENGINE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn classes_are_judged_when_they_are_created_and_when_they_are_changed() {
+    let stage = Stage::begin().await;
+    assert_refused(stage.create(&class_with(CLASS, &commanded())).await, &[COMMAND]);
+    stage.has(&[class(CLASS)]).await;
+    assert_refused(
+        stage.edit(Kind::Class, CLASS, &new_template(&commanded())).await,
+        &[COMMAND],
+    );
+    let labels = json!({ "metadata": { "labels": { "team": "sales" } } });
+    stage.edit(Kind::Class, CLASS, &new_template(&labels)).await.unwrap();
+    stage.delete(Kind::Class, CLASS).await.unwrap();
+    stage.wait_until_gone(Kind::Class, CLASS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_are_judged_when_they_are_created_and_when_they_are_changed() {
+    let stage = Stage::begin().await;
+    let template = container("envoy", "command", &json!(["sh"]));
+    let command = "spec.gateway.template.spec.containers[envoy].command";
+    assert_refused(
+        stage.create(&instance_with(INSTANCE, "gateway", &template)).await,
+        &[command],
+    );
+    stage.has_instance().await;
+    let edit = json!({ "spec": { "gateway": { "template": template } } });
+    assert_refused(stage.edit(Kind::Instance, INSTANCE, &edit).await, &[command]);
+    let replicas = json!({ "spec": { "gateway": { "replicas": 3 } } });
+    stage.edit(Kind::Instance, INSTANCE, &replicas).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_database_of_an_instance_does_not_change_below_its_engines() {
+    let stage = Stage::begin().await;
+    stage.has(&[instance(INSTANCE), engine(ENGINE)]).await;
+    let switch = json!({ "spec": { "metadata": { "postgres": null } } });
+    let refusal = stage.edit(Kind::Instance, INSTANCE, &switch).await.unwrap_err();
+    assert_eq!(refusal.fields(), ["spec.metadata.postgres"]);
+    assert!(refusal.message.contains("needed by engine sales"), "{refusal:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_has_an_id_from_the_moment_that_it_is_stored() {
+    let stage = Stage::begin().await;
+    let mut ids = Vec::new();
+    for name in ["one", "two"] {
+        let stored = stage.create(&instance(name)).await.unwrap();
+        let id = stored["spec"]["id"].as_str().expect("an id").to_owned();
+        assert_eq!(Ulid::from_string(&id).map(|ulid| ulid.to_string()), Ok(id.clone()));
+        ids.push(id);
+    }
+    assert_ne!(ids[0], ids[1]);
+    let mut own = instance("own");
+    own["spec"]["id"] = json!("01J00000000000000000000000");
+    let stored = stage.create(&own).await.unwrap();
+    assert_eq!(stored["spec"]["id"], "01J00000000000000000000000");
+    let mut empty = instance("empty");
+    empty["spec"]["id"] = json!("");
+    let stored = stage.create(&empty).await.unwrap();
+    assert_eq!(stored["spec"]["id"].as_str().map(str::len), Some(26));
+}
+
+/// An engine with faults of five rules.
+fn faulty() -> Value {
+    let mut engine = engine_of(ENGINE, "missing");
+    engine["spec"]["template"] = json!({
+        "metadata": { "labels": { "firebolt.io/engine": "theirs" } },
+        "spec": {
+            "hostNetwork": true,
+            "containers": [{ "name": "engine", "command": ["sh"], "env": [{ "name": "POD_INDEX", "value": "1" }] }],
+        },
+    });
+    engine
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_that_is_wrong_is_said_at_once_and_in_order() {
+    let stage = Stage::begin().await;
+    assert_refused(
+        stage.create(&faulty()).await,
+        &[
+            "spec.engineClassRef",
+            "spec.template.metadata.labels[firebolt.io/engine]",
+            "spec.template.spec.hostNetwork",
+            COMMAND,
+            "spec.template.spec.containers[engine].env[0].name",
+        ],
+    );
+    let apply = ["apply", "--namespace", &stage.namespace, "--filename=-"];
+    let complaint = match stage.cluster.kubectl_with_input(&apply, &faulty().to_string()) {
+        Err(Error::Kubectl { stderr, .. }) => stderr.replace(&stage.namespace, "NAMESPACE"),
+        printed => panic!("{printed:?}"),
+    };
+    insta::assert_snapshot!(complaint, @r#"
+    Warning: spec.instanceRef: FireboltInstance main does not exist in namespace NAMESPACE. Create it; the engine starts then.
+    The FireboltEngine "sales" is invalid: 
+    * spec.engineClassRef: Not found: FireboltEngineClass missing does not exist in namespace NAMESPACE. Create it, or correct spec.engineClassRef.
+    * spec.template.metadata.labels[firebolt.io/engine]: Forbidden: Keys that begin with firebolt.io/ belong to the operator. Remove this one or rename it.
+    * spec.template.spec.hostNetwork: Forbidden: Pods do not share the namespaces of their nodes. Remove this field.
+    * spec.template.spec.containers[engine].command: Forbidden: The operator decides how the engine is started. Remove this field.
+    * spec.template.spec.containers[engine].env[0].name: Forbidden: The operator sets the variable POD_INDEX. Remove this entry.
+    "#);
+}
