@@ -84,7 +84,7 @@ fn deleted() -> Value {
 
 fn engine(class: &str) -> Value {
     let spec = json!({ "instanceRef": "main", "replicas": 1, "engineClassRef": class });
-    let object = json!({ "apiVersion": "compute.firebolt.io/v1alpha1", "kind": "FireboltEngine", "metadata": { "name": "a", "namespace": "n" }, "spec": spec });
+    let object = json!({ "apiVersion": FireboltEngine::api_version(&()), "kind": "FireboltEngine", "metadata": { "name": "a", "namespace": "n" }, "spec": spec });
     json!({ "uid": "u-1", "operation": "CREATE", "name": "a", "namespace": "n", "object": object })
 }
 

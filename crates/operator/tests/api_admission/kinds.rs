@@ -50,6 +50,21 @@ async fn engines_are_judged_when_they_are_created_and_when_they_are_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_engine_whose_name_the_api_server_chooses_is_judged_like_any_other() {
+    let stage = Stage::begin().await;
+    stage.has_instance().await;
+    let unnamed = |template: &Value| {
+        let mut engine = engine_with(ENGINE, template);
+        engine["metadata"] = json!({ "generateName": "engine-" });
+        engine
+    };
+    assert_refused(stage.create(&unnamed(&commanded())).await, &[COMMAND]);
+    let image = container("engine", "image", &json!("registry.example/engine:2"));
+    let stored = stage.create(&unnamed(&image)).await.unwrap();
+    assert!(stored["metadata"]["name"].as_str().unwrap().starts_with("engine-"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn classes_are_judged_when_they_are_created_and_when_they_are_changed() {
     let stage = Stage::begin().await;
     assert_refused(stage.create(&class_with(CLASS, &commanded())).await, &[COMMAND]);
