@@ -23,12 +23,12 @@ fn effort(pod: &Value) -> Duration {
     };
     // The count goes up a few milliseconds at a time.
     let (begun, mut times) = (worked(), 0);
-    while worked() - begun < Duration::from_millis(100) {
+    while worked().saturating_sub(begun) < Duration::from_millis(100) {
         std::hint::black_box(super::super::engine(&engine, &around));
         std::hint::black_box(super::super::engine_class(&class));
         times += 1;
     }
-    (worked() - begun) / times
+    worked().saturating_sub(begun) / times
 }
 
 fn named(count: usize, field: &str) -> Value {
