@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use rstest::rstest;
 
 use super::*;
-use crate::settings::{Settings, Surroundings};
+use crate::settings::{Certificates, Settings, Surroundings};
 
 const HANDBOOK: &str = include_str!("../../../docs/operations/running.md");
 
@@ -119,6 +119,12 @@ fn leader_election_can_be_turned_off(#[case] flag: &str, #[case] elects: bool) {
     "0s",
     "\"0s\" leaves no time to stop: use more than zero, as in 10s"
 )]
+#[case("--engine-max-cpu", "lots", "\"lots\" is not a quantity")]
+#[case("--engine-max-memory", "1.5.2Gi", "\"1.5.2Gi\" is not a quantity")]
+#[case("--engine-max-ephemeral-storage", "10 Ti", "\"10 Ti\" is not a quantity")]
+#[case("--webhook-bind-address", "9443", "\"9443\" is not an address to listen on")]
+#[case("--webhook-hosts", "10.0.0.1,a:1", "\"a:1\" is neither a DNS name nor an IP address")]
+#[case("--webhook-cert-validity", "5s", "\"5s\" is out of range: use 6s to 87600h")]
 #[case("--log-format", "xml", "[possible values: text, json]")]
 #[case("--log-level", "info,x=loud", "\"info,x=loud\" is not a log filter")]
 fn an_unusable_value_is_refused_with_the_flag_and_the_reason(
@@ -185,4 +191,19 @@ fn the_handbook_names_each_flag_and_no_other() {
         .collect();
     let known: BTreeSet<_> = flags().into_iter().map(|(flag, _)| flag).collect();
     assert_eq!(documented, known);
+}
+
+#[rstest]
+#[case::of_the_service(&[], Some(&["firebolt-operator-webhook.from-context.svc.cluster.local", "firebolt-operator-webhook.from-context.svc"][..]))]
+#[case::as_told(&["--webhook-hosts=10.0.0.1,a.b"], Some(&["10.0.0.1", "a.b"][..]))]
+#[case::off(&["--webhook-bind-address=0"], None)]
+fn certificates_are_for_what_the_api_server_calls_the_webhook(#[case] flags: &[&str], #[case] hosts: Option<&[&str]>) {
+    let own = settings(flags).certificates.map(|certificates| match certificates {
+        Certificates::Own(own) => own.hosts,
+        Certificates::Supplied(folder) => panic!("nobody supplied {}", folder.display()),
+    });
+    assert_eq!(
+        own,
+        hosts.map(|hosts| hosts.iter().map(|host| (*host).to_owned()).collect())
+    );
 }

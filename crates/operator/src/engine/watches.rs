@@ -230,6 +230,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_instance_wakes_its_engines_when_they_may_read_other_secrets() {
+        let inbox = open_inbox();
+        let listener = of_instance(&engines(), &inbox);
+        let instance = |secret: &str| {
+            let postgres = json!({ "host": "h", "database": "d", "credentialsSecretRef": { "name": secret } });
+            let spec = json!({ "id": "01J", "metadata": { "postgres": postgres }, "gateway": {} });
+            Some(object("i", &json!({}), &json!({ "spec": spec })))
+        };
+        for (after, expected) in [("one", ordinary(&[])), ("other", ordinary(&["a", "d"]))] {
+            let (before, after) = (instance("one"), instance(after));
+            listener(&Change { before, after });
+            assert_eq!(heard(&inbox).await, expected);
+        }
+    }
+
+    #[tokio::test]
     async fn a_child_wakes_the_engine_that_has_it_and_the_one_that_had_it() {
         let inbox = open_inbox();
         let listener = of_child::<ConfigMap>(&inbox);
