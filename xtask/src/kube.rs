@@ -1,4 +1,4 @@
-//! `cargo xtask kube`: a control plane that goes on in the background.
+//! `cargo xtask kube`: a cluster that goes on in the background.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,17 +10,29 @@ use crate::Outcome;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Start a control plane, wait until it is ready, and leave it running
-    Up(Place),
-    /// End the control plane and remove its folder
+    /// Start a cluster, wait until it is ready, and leave it running
+    Up(UpArguments),
+    /// End the cluster and remove its folder
     Down(Place),
     /// Show what runs; the exit code is 0 only if every component is healthy
     Status(Place),
 }
 
 #[derive(Args)]
+pub(crate) struct UpArguments {
+    #[command(flatten)]
+    place: Place,
+    /// Add a node, so that pods run; without, there is a control plane alone. Needs root
+    #[arg(long)]
+    node: bool,
+    /// Add this many nodes: 1 or 2
+    #[arg(long, value_name = "N", conflicts_with = "node", value_parser = clap::value_parser!(u8).range(1..=2))]
+    nodes: Option<u8>,
+}
+
+#[derive(Args)]
 pub(crate) struct Place {
-    /// The folder of the control plane [default: .local/kube in the repository]
+    /// The folder of the cluster [default: .local/kube in the repository]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -35,15 +47,22 @@ pub(crate) fn run(command: Command) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match command {
-            Command::Up(place) => up(place.dir()).await,
+            Command::Up(arguments) => {
+                let nodes = arguments.nodes.unwrap_or(arguments.node.into());
+                up(arguments.place.dir(), nodes).await
+            }
             Command::Down(place) => down(place.dir()).await,
             Command::Status(place) => status(place.dir()).await,
         }
     })
 }
 
-async fn up(dir: PathBuf) -> Outcome {
-    let (cluster, news) = match Cluster::up(&dir, Options::default()).await? {
+async fn up(dir: PathBuf, nodes: u8) -> Outcome {
+    let options = Options {
+        nodes,
+        ..Options::default()
+    };
+    let (cluster, news) = match Cluster::up(&dir, options).await? {
         Up::Started(cluster, took) => (cluster, format!("ready in {:.1} s", took.as_secs_f64())),
         Up::AlreadyRunning(cluster) => {
             let news = format!("already running in {}", cluster.dir().display());

@@ -33,7 +33,7 @@ struct Arguments {
 enum Task {
     /// Build and fetch the pinned tools that tests and the demo need, once, into a cache outside the tree
     Tools(tools::Arguments),
-    /// Run a local Kubernetes control plane in the background
+    /// Run a local Kubernetes in the background
     #[command(subcommand)]
     Kube(kube::Command),
     /// Run a tier of tests with all that it needs, and remove what was set up afterwards
@@ -52,6 +52,9 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = localkube::serve_as_helper() {
+        return code;
+    }
     let outcome = match Arguments::parse().task {
         Task::Tools(arguments) => tools::run(&arguments),
         Task::Kube(command) => kube::run(command),

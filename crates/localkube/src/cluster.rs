@@ -1,6 +1,7 @@
 //! The handle of a cluster: owned by this process, or attached to one that another started.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use kube::Client;
 use crate::components::Component;
 use crate::folder::{self, Folder};
 use crate::layout::Layout;
+use crate::node::Node;
 use crate::running::Running;
-use crate::tools::Tools;
-use crate::{Error, Result, chain, identity, kubectl, process, ready, signals, status};
+use crate::tools::{ToolError, Tools};
+use crate::{Error, Result, chain, identity, images, kubectl, namespaces, process, ready, signals, status};
 
 /// Names the folder of the cluster that tests shall use; set by whoever runs them.
 pub const ATTACH_VARIABLE: &str = "LOCALKUBE_ATTACH";
@@ -28,6 +30,9 @@ pub struct Options {
     pub base: PathBuf,
     /// How long the cluster may take to become ready.
     pub limit: Duration,
+    /// How many nodes it has: none, one or two. The program that starts a cluster with nodes has to call
+    /// [`serve_as_helper`](crate::serve_as_helper) first of all.
+    pub nodes: u8,
 }
 
 impl Default for Options {
@@ -36,11 +41,12 @@ impl Default for Options {
         Self {
             base: env::temp_dir().join(format!("localkube-{user}")),
             limit: Duration::from_mins(1),
+            nodes: 0,
         }
     }
 }
 
-/// A control plane: etcd, kube-apiserver, kube-controller-manager and kube-scheduler.
+/// A control plane, etcd, kube-apiserver, kube-controller-manager and kube-scheduler, and its nodes if there are any.
 ///
 /// An owned cluster ends with its handle; an attached one goes on. Clients are made anew for each call, because a
 /// client belongs to the runtime that made it, and tests have one each.
@@ -61,23 +67,29 @@ pub enum Up {
 impl Cluster {
     /// Starts a cluster in a fresh folder and waits until it is ready. It lives as long as the returned value.
     pub async fn start(options: Options) -> Result<Self> {
-        let tools = complete_tools()?;
+        let nodes = nodes(&options)?;
+        let tools = complete_tools(&nodes)?;
         let base = options.base;
         let swept = base.clone();
         blocking(move || folder::sweep(&swept)).await?;
-        boot(tools, options.limit, move || Folder::fresh(&base)).await
+        boot(tools, nodes, options.limit, move || Folder::fresh(&base)).await
     }
 
     /// Has a cluster run in `dir` in the background, for as long as nobody calls [`down`]. A healthy one that is there
     /// is left alone; the remains of another are cleared first.
     pub async fn up(dir: &Path, options: Options) -> Result<Up> {
         let started = Instant::now();
-        let tools = complete_tools()?;
+        let nodes = nodes(&options)?;
+        let tools = complete_tools(&nodes)?;
         let folder = claim(dir).await?;
         if status(dir).await?.is_some_and(|status| status.is_healthy()) {
-            return Ok(Up::AlreadyRunning(Self::open(dir)?));
+            let cluster = Self::open(dir)?;
+            // One without nodes is no answer to who asks for them.
+            if cluster.running.layout.nodes().starts_with(&nodes) {
+                return Ok(Up::AlreadyRunning(cluster));
+            }
         }
-        let cluster = boot(tools, options.limit, move || Ok(folder)).await?;
+        let cluster = boot(tools, nodes, options.limit, move || Ok(folder)).await?;
         cluster.running.release();
         Ok(Up::Started(cluster, started.elapsed()))
     }
@@ -168,6 +180,23 @@ impl Cluster {
         process::end(self.dir(), |process| process.component == name)
     }
 
+    /// A command that runs `program` in the network of the cluster, where the addresses of pods and Services can be
+    /// reached. Every kubeconfig of the cluster is good there too. The cluster must have a node.
+    pub fn inside(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        let enter = namespaces::enter(self.dir(), Node::First, false)?;
+        let mut command = Command::new(&enter[0]);
+        command.args(&enter[1..]).arg(program);
+        Ok(command)
+    }
+
+    /// Imports a docker-archive into every node. An image that is there under the same name is replaced.
+    pub fn import_image(&self, archive: &Path) -> Result<()> {
+        let nodes = self.running.layout.nodes();
+        nodes
+            .iter()
+            .try_for_each(|node| images::import(&self.running, *node, archive))
+    }
+
     /// Runs kubectl as the administrator and returns what it printed; an error says what it complained about.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         self.kubectl_with_input(arguments, "")
@@ -213,11 +242,12 @@ impl Drop for Cluster {
 /// Starts a cluster in the folder that `folder` gives, again with other ports as long as ports are the trouble.
 async fn boot(
     tools: Tools,
+    nodes: Vec<Node>,
     limit: Duration,
     folder: impl FnOnce() -> Result<Folder> + Send + 'static,
 ) -> Result<Cluster> {
     signals::install();
-    let mut cluster = own(move || Ok(Running::own(folder()?, tools))).await?;
+    let mut cluster = own(move || Ok(Running::own(folder()?, tools, nodes))).await?;
     for attempt in 1.. {
         match boot_once(&cluster.running, limit).await {
             Err(error) if error.is_port_clash() && attempt < ATTEMPTS => {
@@ -237,22 +267,52 @@ async fn own(make: impl FnOnce() -> Result<Running> + Send + 'static) -> Result<
 }
 
 /// The tools, after a look that none is missing: that is to be said before anything is touched.
-fn complete_tools() -> Result<Tools> {
+fn complete_tools(nodes: &[Node]) -> Result<Tools> {
     let tools = Tools::from_env()?;
-    for component in Component::ALL {
-        tools.binary(component.binary())?;
+    for binary in Component::of(nodes).into_iter().filter_map(Component::binary) {
+        tools.binary(binary)?;
+    }
+    if !nodes.is_empty() && !tools.debian().exists() {
+        return Err(ToolError::NotBuilt("containerd").into());
     }
     Ok(tools)
+}
+
+/// The nodes that the options ask for, if this machine can have them.
+fn nodes(options: &Options) -> Result<Vec<Node>> {
+    let nodes = Node::ALL.get(..options.nodes.into()).ok_or_else(|| {
+        let most = Node::ALL.len();
+        Error::Impossible(format!("{} nodes are more than {most}", options.nodes))
+    })?;
+    if !nodes.is_empty() && !rustix::process::geteuid().is_root() {
+        let reason = "only root may make namespaces and control groups; run it as root, or without nodes";
+        return Err(Error::Impossible(reason.to_owned()));
+    }
+    Ok(nodes.to_vec())
 }
 
 async fn boot_once(running: &Arc<Running>, limit: Duration) -> Result<()> {
     let files = Arc::clone(running);
     blocking(move || files.lay_out()).await?;
-    // All at once: each waits for those that it depends on, and the machine is busy meanwhile.
-    for component in Component::ALL {
-        running.spawn(component)?;
+    for node in running.layout.nodes() {
+        running.spawn(Component::Network(*node))?;
+        let (running, node) = (Arc::clone(running), *node);
+        blocking(move || namespaces::set_up(&running.layout, node)).await?;
     }
-    ready::wait(running, &Component::ALL, limit).await
+    // All at once: each waits for those that it depends on, and the machine is busy meanwhile.
+    let below = Component::below(running.layout.nodes());
+    let first = below
+        .iter()
+        .filter(|component| !matches!(component, Component::Network(_)));
+    for component in first.chain(&Component::CONTROL_PLANE) {
+        running.spawn(*component)?;
+    }
+    ready::wait(running, &Component::CONTROL_PLANE, limit).await?;
+    let above = Component::above(running.layout.nodes());
+    for component in &above {
+        running.spawn(*component)?;
+    }
+    ready::wait(running, &above, limit).await
 }
 
 /// Ends the cluster in `dir`, whatever its state, and removes the folder. Says whether there was anything.

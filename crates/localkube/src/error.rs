@@ -109,6 +109,37 @@ pub enum Error {
         /// What it complained about.
         stderr: String,
     },
+    /// A command inside a node failed.
+    #[error("set up {node}: {status}: {stderr}")]
+    SetUp {
+        /// The node.
+        node: &'static str,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it complained about.
+        stderr: String,
+    },
+    /// An image could not be imported.
+    #[error("import {path}: {status}: {stderr}")]
+    Import {
+        /// The archive.
+        path: PathBuf,
+        /// How the importer ended.
+        status: ExitStatus,
+        /// What it complained about.
+        stderr: String,
+    },
+    /// The cluster has no such node.
+    #[error("find {node} of the cluster in {path}: it is not there; start a cluster with `cargo xtask kube up --node`")]
+    NoNode {
+        /// The folder of the cluster.
+        path: PathBuf,
+        /// The node.
+        node: &'static str,
+    },
+    /// A node cannot be had here.
+    #[error("start a node: {0}")]
+    Impossible(String),
     /// There is no such cluster.
     #[error("find a cluster in {0}: none is running there")]
     NotRunning(PathBuf),
@@ -133,7 +164,7 @@ impl Error {
     /// Whether other ports would help. A port is free when it is chosen and may be taken when it is used: no call
     /// reserves a port for a process that is yet to start.
     pub(crate) fn is_port_clash(&self) -> bool {
-        matches!(self, Self::Exited { log, .. } if log.contains("address already in use"))
+        matches!(self, Self::Exited { log, .. } if log.to_lowercase().contains("address already in use"))
     }
 }
 

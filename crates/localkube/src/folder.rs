@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::process::{self, canonical};
-use crate::{Error, Result};
+use crate::{Error, Result, cgroups};
 
 /// Locked by the owner for as long as it lives. Its presence also says that the folder is ours to remove.
 const LOCK: &str = "localkube.lock";
@@ -82,8 +82,9 @@ impl Folder {
     /// Ends every process of the cluster and deletes its files; the folder stays ours.
     pub(crate) fn empty(&self) -> Result<()> {
         process::end(&self.path, |_| true)?;
-        // With a node: unmount what is mounted below the folder and delete its network namespace here, after the
-        // processes that use them and before the files.
+        // The processes of pods, which nobody starts again now. With the last of them go the namespaces of the nodes,
+        // and all that is mounted there.
+        cgroups::clear(&self.path)?;
         for entry in fs::read_dir(&self.path).map_err(Error::io("list", &self.path))? {
             let entry = entry.map_err(Error::io("list", &self.path))?;
             if entry.file_name() != LOCK {
@@ -208,7 +209,8 @@ fn holds_foreign_files(dir: &Path) -> Result<bool> {
     }
 }
 
-fn remove(path: &Path) -> Result<()> {
+/// Removes a file, or a folder with all that is in it, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),

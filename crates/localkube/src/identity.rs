@@ -11,34 +11,44 @@ use kube::{Api, Client, Config};
 
 use crate::kubeconfig::{self, Credential};
 use crate::layout::Layout;
+use crate::node::Node;
 use crate::pki::Authority;
 use crate::{Error, Result};
 
 pub(crate) const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "system:kube-scheduler";
+const PROXY: &str = "system:kube-proxy";
+const NODES: &str = "system:nodes";
 /// A day is longer than any test and any demo.
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 
 /// Makes the certificate authority and the kubeconfigs that the cluster itself needs.
 pub(crate) fn create(layout: &Layout) -> Result<()> {
     let authority = Authority::create(layout)?;
-    write_user(
-        layout,
-        &authority,
-        &layout.kubeconfig(),
-        "admin",
-        Some("system:masters"),
-    )?;
+    let here = server_here(layout);
+    let masters = Some("system:masters");
+    write_user(&here, &authority, &layout.kubeconfig(), "admin", masters)?;
     for user in [CONTROLLER_MANAGER, SCHEDULER] {
-        write_user(layout, &authority, &path_of_user(layout, user, None), user, None)?;
+        write_user(&here, &authority, &path_of_user(layout, user, None), user, None)?;
     }
-    Ok(())
+    // A further node has a loopback address of its own, so these find the API server by that of the first.
+    let first = format!("https://{}:{}", Node::First.address(), layout.ports().apiserver);
+    for node in layout.nodes() {
+        write_user(
+            &first,
+            &authority,
+            &path_of_node(layout, *node),
+            &user_of_node(*node),
+            Some(NODES),
+        )?;
+    }
+    write_user(&first, &authority, &path_of_proxy(layout), PROXY, None)
 }
 
 /// Writes a kubeconfig for a user that a client certificate names, and returns its path.
 pub(crate) fn user(layout: &Layout, user: &str, group: Option<&str>) -> Result<PathBuf> {
     let path = path_of_user(layout, user, group);
-    write_user(layout, &Authority::open(layout)?, &path, user, group)?;
+    write_user(&server_here(layout), &Authority::open(layout)?, &path, user, group)?;
     Ok(path)
 }
 
@@ -80,13 +90,8 @@ pub(crate) async fn service_account(layout: &Layout, namespace: &str, name: &str
     let user = format!("system:serviceaccount:{namespace}:{name}");
     let path = path_of_user(layout, &user, None);
     let authority = Authority::open(layout)?;
-    kubeconfig::write(
-        &path,
-        layout.ports.apiserver,
-        authority.certificate(),
-        &user,
-        &Credential::Token(token),
-    )?;
+    let credential = Credential::Token(token);
+    kubeconfig::write(&path, &server_here(layout), authority.certificate(), &user, &credential)?;
     Ok(path)
 }
 
@@ -115,6 +120,26 @@ pub(crate) fn path_of_user(layout: &Layout, user: &str, group: Option<&str>) -> 
     layout.kubeconfigs().join(format!("user-{}{group}", file_name(user)))
 }
 
+/// Where the kubeconfig of the kubelet of `node` is.
+pub(crate) fn path_of_node(layout: &Layout, node: Node) -> PathBuf {
+    path_of_user(layout, &user_of_node(node), Some(NODES))
+}
+
+/// Where the kubeconfig of every kube-proxy is.
+pub(crate) fn path_of_proxy(layout: &Layout) -> PathBuf {
+    path_of_user(layout, PROXY, None)
+}
+
+/// The name by which the API server knows a kubelet and lets it see what is its own.
+fn user_of_node(node: Node) -> String {
+    format!("system:node:{node}")
+}
+
+/// The API server as it is found on this machine, and from the network of the first node too.
+fn server_here(layout: &Layout) -> String {
+    format!("https://127.0.0.1:{}", layout.ports().apiserver)
+}
+
 /// The text with every byte in percent encoding that a file name may not or should not have: each text has its own.
 fn file_name(text: &str) -> String {
     let mut name = String::new();
@@ -128,20 +153,25 @@ fn file_name(text: &str) -> String {
     name
 }
 
-fn write_user(layout: &Layout, authority: &Authority, path: &Path, user: &str, group: Option<&str>) -> Result<()> {
+fn write_user(server: &str, authority: &Authority, path: &Path, user: &str, group: Option<&str>) -> Result<()> {
     let pair = authority.client(user, group)?;
     let credential = Credential::Certificate(pair);
-    kubeconfig::write(path, layout.ports.apiserver, authority.certificate(), user, &credential)
+    kubeconfig::write(path, server, authority.certificate(), user, &credential)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Shape;
     use crate::ports::Ports;
 
     #[test]
     fn no_two_identities_share_a_file() {
-        let layout = Layout::new(Path::new("/cluster"), Ports::choose());
+        let shape = Shape {
+            ports: Ports::choose(),
+            nodes: Vec::new(),
+        };
+        let layout = Layout::new(Path::new("/cluster"), shape);
         let identities = [
             ("a:b", None),
             ("a_b", None),

@@ -18,13 +18,13 @@ pub(crate) enum Credential {
     Token(String),
 }
 
-/// Writes a kubeconfig for the API server at `port` that trusts `authority` (PEM) and speaks as `user`.
-pub(crate) fn write(path: &Path, port: u16, authority: &str, user: &str, credential: &Credential) -> Result<()> {
-    write_private(path, text(port, authority, user, credential).as_bytes())
+/// Writes a kubeconfig for the API server at `server` that trusts `authority` (PEM) and speaks as `user`.
+pub(crate) fn write(path: &Path, server: &str, authority: &str, user: &str, credential: &Credential) -> Result<()> {
+    write_private(path, text(server, authority, user, credential).as_bytes())
 }
 
 /// As JSON, which is YAML too: names may hold any character, and the serialiser knows how to write each.
-fn text(port: u16, authority: &str, user: &str, credential: &Credential) -> String {
+fn text(server: &str, authority: &str, user: &str, credential: &Credential) -> String {
     let credential = match credential {
         Credential::Certificate(pair) => json!({
             "client-certificate-data": base64(&pair.certificate),
@@ -32,7 +32,6 @@ fn text(port: u16, authority: &str, user: &str, credential: &Credential) -> Stri
         }),
         Credential::Token(token) => json!({ "token": token }),
     };
-    let server = format!("https://127.0.0.1:{port}");
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -58,7 +57,7 @@ mod tests {
     use kube::config::Kubeconfig;
 
     fn read(user: &str, credential: &Credential) -> Kubeconfig {
-        Kubeconfig::from_yaml(&text(20_001, "authority", user, credential)).expect("valid")
+        Kubeconfig::from_yaml(&text("https://127.0.0.1:20001", "authority", user, credential)).expect("valid")
     }
 
     #[test]

@@ -5,47 +5,69 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::components::Component;
+use crate::node::Node;
 use crate::ports::Ports;
 use crate::{Error, Result};
 
-const PORTS: &str = "ports.json";
+const SHAPE: &str = "cluster.json";
 
-/// The paths of a cluster, and its ports.
+/// What one cluster has and another has not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shape {
+    pub(crate) ports: Ports,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// The paths of a cluster, its ports and its nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     dir: PathBuf,
-    pub(crate) ports: Ports,
+    shape: Shape,
 }
 
 impl Layout {
     /// The layout of a cluster that is yet to be made.
-    pub(crate) fn new(dir: &Path, ports: Ports) -> Self {
+    pub(crate) fn new(dir: &Path, shape: Shape) -> Self {
         Self {
             dir: dir.to_owned(),
-            ports,
+            shape,
         }
     }
 
-    /// Makes the folders of a new cluster, in a folder that is empty, and writes down its ports.
+    /// Makes the folders of a new cluster, in a folder that is empty, and writes down its shape.
     pub(crate) fn create(&self) -> Result<()> {
         for folder in [self.pki(""), self.kubeconfigs(), self.logs()] {
             fs::create_dir(&folder).map_err(Error::io("create", &folder))?;
         }
-        let ports = serde_json::to_vec(&self.ports).expect("ports are plain numbers");
-        write_private(&self.dir.join(PORTS), &ports)
+        for node in self.nodes() {
+            let folder = self.node(*node, "");
+            fs::create_dir(&folder).map_err(Error::io("create", &folder))?;
+        }
+        let shape = serde_json::to_vec(&self.shape).expect("a shape is numbers and names");
+        write_private(&self.dir.join(SHAPE), &shape)
     }
 
     /// Reads the layout of a cluster that another process started.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
-        let path = dir.join(PORTS);
-        let ports = fs::read(&path).map_err(Error::io("read", &path))?;
-        let ports = serde_json::from_slice(&ports).map_err(|error| Error::io("parse", &path)(error.into()))?;
-        Ok(Self::new(dir, ports))
+        let path = dir.join(SHAPE);
+        let shape = fs::read(&path).map_err(Error::io("read", &path))?;
+        let shape = serde_json::from_slice(&shape).map_err(|error| Error::io("parse", &path)(error.into()))?;
+        Ok(Self::new(dir, shape))
     }
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.shape.ports
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.shape.nodes
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -54,6 +76,16 @@ impl Layout {
 
     pub(crate) fn pki(&self, name: &str) -> PathBuf {
         self.dir.join("pki").join(name)
+    }
+
+    /// What belongs to one node.
+    pub(crate) fn node(&self, node: Node, name: &str) -> PathBuf {
+        self.dir.join(node.name()).join(name)
+    }
+
+    /// Where the volumes are that claims of the default class get.
+    pub(crate) fn volumes(&self) -> PathBuf {
+        self.dir.join("volumes")
     }
 
     /// The administrator's.

@@ -6,13 +6,18 @@ use rcgen::{
 };
 use std::fs;
 
+use crate::components::apiserver;
 use crate::layout::{Layout, write_private};
+use crate::node::Node;
 use crate::{Error, Result};
 
 const CA_NAME: &str = "localkube";
-/// What the servers answer to: the loopback address from outside, the names of the `kubernetes` Service from inside.
-const SERVER_NAMES: [&str; 6] = [
+/// What the servers answer to: the loopback address from outside, the address of the first node and what the
+/// `kubernetes` Service is called from inside.
+const SERVER_NAMES: [&str; 8] = [
     "127.0.0.1",
+    Node::First.address(),
+    apiserver::SERVICE_ADDRESS,
     "localhost",
     "kubernetes",
     "kubernetes.default",
@@ -34,8 +39,8 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// Makes an authority, the pair that the servers show, and the keys that sign service account tokens, and writes
-    /// them to the folder of the cluster.
+    /// Makes an authority, the pair that the servers show, that which the API server shows to kubelets, and the keys
+    /// that sign service account tokens, and writes them to the folder of the cluster.
     pub(crate) fn create(layout: &Layout) -> Result<Self> {
         let key = generate(CA_NAME)?;
         let certificate = ca_params().self_signed(&key).map_err(certificate_of(CA_NAME))?.pem();
@@ -46,9 +51,11 @@ impl Authority {
             issuer: Issuer::new(ca_params(), key),
         };
 
-        let server = authority.server()?;
-        write_private(&layout.pki("server.crt"), server.certificate.as_bytes())?;
-        write_private(&layout.pki("server.key"), server.key.as_bytes())?;
+        let kubelets = authority.client("kube-apiserver", Some("system:masters"))?;
+        for (name, pair) in [("server", authority.server()?), ("kubelet-client", kubelets)] {
+            write_private(&layout.pki(&format!("{name}.crt")), pair.certificate.as_bytes())?;
+            write_private(&layout.pki(&format!("{name}.key")), pair.key.as_bytes())?;
+        }
 
         let tokens = generate("service accounts")?;
         write_private(&layout.pki("service-accounts.pub"), tokens.public_key_pem().as_bytes())?;

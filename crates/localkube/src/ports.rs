@@ -6,12 +6,17 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use serde::{Deserialize, Serialize};
 
+use crate::node::Node;
+
 /// The ports of one cluster. etcd has none: it listens on sockets in the folder of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ports {
     pub(crate) apiserver: u16,
     pub(crate) controller_manager: u16,
     pub(crate) scheduler: u16,
+    /// Where what runs inside a node says how it feels; used only if there are nodes.
+    pub(crate) dns: u16,
+    pub(crate) proxies: [u16; Node::ALL.len()],
 }
 
 /// Below the range that Linux hands out to outgoing connections, so that none of those can take a port between our
@@ -19,7 +24,7 @@ pub(crate) struct Ports {
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
 impl Ports {
-    /// Three ports that are free at this moment.
+    /// Ports that are free at this moment.
     pub(crate) fn choose() -> Self {
         let mut taken = BTreeSet::new();
         let mut next = || {
@@ -35,6 +40,8 @@ impl Ports {
             apiserver: next(),
             controller_manager: next(),
             scheduler: next(),
+            dns: next(),
+            proxies: [next(), next()],
         }
     }
 }
@@ -55,8 +62,9 @@ mod tests {
     #[test]
     fn ports_differ_and_lie_in_the_range() {
         let ports = Ports::choose();
-        let all = BTreeSet::from([ports.apiserver, ports.controller_manager, ports.scheduler]);
-        assert_eq!(all.len(), 3);
+        let mut all = BTreeSet::from([ports.apiserver, ports.controller_manager, ports.scheduler, ports.dns]);
+        all.extend(ports.proxies);
+        assert_eq!(all.len(), 6);
         assert!(all.iter().all(|port| RANGE.contains(port)));
     }
 

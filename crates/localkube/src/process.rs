@@ -36,11 +36,33 @@ pub struct Process {
     pub component: String,
 }
 
+/// A program and how it is started.
+#[derive(Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    arguments: Vec<String>,
+    /// Set beside what it inherits.
+    pub(crate) environment: Vec<(&'static str, OsString)>,
+    /// A command that runs the program in its own place, such as one that enters a namespace.
+    pub(crate) prefix: Vec<String>,
+}
+
+impl Program {
+    pub(crate) fn new(path: impl Into<PathBuf>, arguments: Vec<String>) -> Self {
+        Self {
+            path: path.into(),
+            arguments,
+            environment: Vec::new(),
+            prefix: Vec::new(),
+        }
+    }
+}
+
 /// Starts `program` as `component` of the cluster in `dir`, its output appended to `log`.
 ///
 /// It gets a session of its own: neither the terminal's interrupt nor its closing reaches it, so that it ends in the
 /// order that tear-down chooses, and outlives its parent where that is wanted.
-pub(crate) fn spawn(dir: &Path, component: &str, program: &Path, arguments: &[String], log: &Path) -> Result<Child> {
+pub(crate) fn spawn(dir: &Path, component: &str, program: &Program, log: &Path) -> Result<Child> {
     let output = OpenOptions::new()
         .create(true)
         .append(true)
@@ -50,15 +72,17 @@ pub(crate) fn spawn(dir: &Path, component: &str, program: &Path, arguments: &[St
     // setsid runs the program in its own place, under the same process number, because a fresh child leads no group.
     let mut command = Command::new("setsid");
     command
-        .arg(program)
-        .args(arguments)
+        .args(&program.prefix)
+        .arg(&program.path)
+        .args(&program.arguments)
+        .envs(program.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors);
     mark(&mut command, dir, component)
         .spawn()
-        .map_err(Error::io("start", program))
+        .map_err(Error::io("start", &program.path))
 }
 
 /// Marks what `command` starts as part of the cluster in `dir`.
@@ -233,7 +257,8 @@ mod tests {
         let dir = folder.path().canonicalize().expect("the folder exists");
         let sleeper = |component: &str, dir: &Path| {
             let log = folder.path().join("log");
-            spawn(dir, component, Path::new("sleep"), &["60".to_owned()], &log).expect("start sleep")
+            let program = Program::new("sleep", vec!["60".to_owned()]);
+            spawn(dir, component, &program, &log).expect("start sleep")
         };
         let mut ours = [sleeper("one", &dir), sleeper("two", &dir)];
         let near = dir.join("sub");
@@ -262,8 +287,8 @@ mod tests {
         let dir = folder.path().canonicalize().expect("the folder exists");
         // One process that is 500 programs in turn, and then one that stays.
         let script = r#"[ "$1" = 0 ] && exec sleep 60; exec sh -c "$0" "$0" $(($1 - 1))"#;
-        let arguments = ["-c", script, script, "500"].map(str::to_owned);
-        let mut child = spawn(&dir, "changing", Path::new("sh"), &arguments, &dir.join("log")).expect("start a shell");
+        let program = Program::new("sh", ["-c", script, script, "500"].map(str::to_owned).to_vec());
+        let mut child = spawn(&dir, "changing", &program, &dir.join("log")).expect("start a shell");
         let program = format!("/proc/{}/comm", child.id());
         while fs::read_to_string(&program).expect("it lives").trim() != "sleep" {
             assert_eq!(find(&dir).len(), 1);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 
-use crate::components::Component;
+use crate::components::{Component, Question};
 use crate::layout::Layout;
 use crate::running::Running;
 use crate::{Error, Result, identity};
@@ -16,46 +16,35 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Asks one component how it feels.
 pub(crate) struct Probe {
     component: Component,
-    client: Client,
-    path: &'static str,
-    proof: Option<(Client, &'static str)>,
+    questions: Vec<(Client, Question)>,
 }
 
 impl Probe {
     pub(crate) async fn new(layout: &Layout, component: Component) -> Result<Self> {
-        let health = component.health(layout);
-        let client_at = async |port| {
+        let mut questions = Vec::new();
+        for question in component.questions(layout) {
             let mut config = identity::config(&layout.kubeconfig()).await?;
-            config.cluster_url = format!("https://127.0.0.1:{port}")
-                .parse()
-                .expect("a host and a port make a URL");
-            Client::try_from(config).map_err(Error::api(format!("make a client for {component}")))
-        };
-        let proof = match health.proof {
-            Some(path) => Some((client_at(layout.ports.apiserver).await?, path)),
-            None => None,
-        };
-        Ok(Self {
-            component,
-            client: client_at(health.port).await?,
-            path: health.path,
-            proof,
-        })
+            config.cluster_url = question.server.parse().expect("a host and a port make a URL");
+            let client = Client::try_from(config).map_err(Error::api(format!("make a client for {component}")))?;
+            questions.push((client, question));
+        }
+        Ok(Self { component, questions })
     }
 
     /// Nothing if the component is healthy, else why it is not.
     pub(crate) async fn ask(&self) -> Result<(), String> {
-        ask(&self.client, self.path).await?;
-        match &self.proof {
-            Some((client, path)) => ask(client, path).await,
-            None => Ok(()),
+        for (client, question) in &self.questions {
+            ask(client, question).await?;
         }
+        Ok(())
     }
 }
 
-async fn ask(client: &Client, path: &str) -> Result<(), String> {
-    match tokio::time::timeout(PATIENCE, get(client, path)).await {
-        Ok(answer) => answer.map(drop).map_err(|error| error.to_string()),
+async fn ask(client: &Client, question: &Question) -> Result<(), String> {
+    match tokio::time::timeout(PATIENCE, get(client, &question.path)).await {
+        Ok(Ok(answer)) if (question.is_good)(&answer) => Ok(()),
+        Ok(Ok(_)) => Err(format!("{} says that it is not", question.path)),
+        Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer within {PATIENCE:?}")),
     }
 }

@@ -6,8 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::components::{self, Component};
 use crate::folder::Folder;
-use crate::layout::Layout;
+use crate::layout::{Layout, Shape};
+use crate::node::Node;
 use crate::ports::Ports;
+use crate::process::Program;
 use crate::tools::Tools;
 use crate::{Error, Result, identity, process};
 
@@ -31,8 +33,12 @@ struct State {
 impl Running {
     /// A cluster to be, in a folder that this process owns. Nothing is written yet: whoever is to tear it down has to
     /// know of it before there are keys to leave behind.
-    pub(crate) fn own(folder: Folder, tools: Tools) -> Self {
-        let layout = Layout::new(folder.path(), Ports::choose());
+    pub(crate) fn own(folder: Folder, tools: Tools, nodes: Vec<Node>) -> Self {
+        let shape = Shape {
+            ports: Ports::choose(),
+            nodes,
+        };
+        let layout = Layout::new(folder.path(), shape);
         Self::new(layout, tools, Some(folder))
     }
 
@@ -60,7 +66,7 @@ impl Running {
         folder.empty()?;
         self.layout.create()?;
         identity::create(&self.layout)?;
-        components::write_configuration(&self.layout)
+        components::write_configuration(&self.layout, &self.tools)
     }
 
     /// Ends what was started and hands the folder on to another try, which has other ports.
@@ -70,30 +76,30 @@ impl Running {
         state.reap()?;
         state.closing = true;
         let folder = state.folder.take().ok_or_else(closing)?;
-        Ok(Self::own(folder, self.tools.clone()))
+        Ok(Self::own(folder, self.tools.clone(), self.layout.nodes().to_vec()))
     }
 
     /// Starts `component` and returns at once.
     pub(crate) fn spawn(&self, component: Component) -> Result<()> {
-        let program = self.tools.binary(component.binary())?;
-        let arguments = component.arguments(&self.layout);
+        let program = component.program(&self.layout, &self.tools)?;
         let mut state = self.state();
-        let child = self.spawn_in(&state, component.name(), &program, &arguments)?;
+        let child = self.spawn_in(&state, component.name(), &program)?;
         state.children.push((component, child));
         Ok(())
     }
 
     /// Starts a program that is no component, under a name of its own, and leaves it to the caller to watch.
     pub(crate) fn spawn_other(&self, name: &str, program: &Path, arguments: &[String]) -> Result<Child> {
-        self.spawn_in(&self.state(), name, program, arguments)
+        let program = Program::new(program, arguments.to_vec());
+        self.spawn_in(&self.state(), name, &program)
     }
 
     /// The state stays locked from the check to the start, lest a process start behind the back of tear-down.
-    fn spawn_in(&self, state: &State, name: &str, program: &Path, arguments: &[String]) -> Result<Child> {
+    fn spawn_in(&self, state: &State, name: &str, program: &Program) -> Result<Child> {
         if state.closing {
             return Err(Error::Closing(name.to_owned()));
         }
-        process::spawn(self.layout.dir(), name, program, arguments, &self.layout.log(name))
+        process::spawn(self.layout.dir(), name, program, &self.layout.log(name))
     }
 
     /// Ends `component` and waits until it is gone.
@@ -168,7 +174,7 @@ mod tests {
         let base = private_tempdir();
         let running = || {
             let folder = Folder::fresh(base.path()).expect("a folder");
-            Running::own(folder, Tools::from_env().expect("a cache folder is set"))
+            Running::own(folder, Tools::from_env().expect("a cache folder is set"), Vec::new())
         };
         let early = running();
         early.tear_down().expect("a signal that comes first");
@@ -187,7 +193,7 @@ mod tests {
     fn another_try_has_the_same_folder_and_its_own_files() {
         let base = private_tempdir();
         let folder = Folder::fresh(base.path()).expect("a folder");
-        let first = Running::own(folder, Tools::from_env().expect("a cache folder is set"));
+        let first = Running::own(folder, Tools::from_env().expect("a cache folder is set"), Vec::new());
         first.lay_out().expect("lay out");
         let mut sleeper = first
             .spawn_other("sleeper", Path::new("sleep"), &["60".to_owned()])
@@ -201,7 +207,7 @@ mod tests {
         first.tear_down().expect("nothing to do");
         second.lay_out().expect("lay out over the remains");
         assert_eq!(second.layout.dir(), first.layout.dir());
-        assert_ne!(second.layout.ports, first.layout.ports);
+        assert_ne!(second.layout.ports(), first.layout.ports());
         second.tear_down().expect("tear down");
         assert!(!second.layout.dir().exists());
     }

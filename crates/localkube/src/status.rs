@@ -55,7 +55,7 @@ pub async fn status(dir: &Path) -> Result<Option<Status>> {
         return Ok(None);
     }
     let mut components = Vec::new();
-    for component in Component::ALL {
+    for component in Component::of(layout.nodes()) {
         let process = processes.iter().find(|process| process.component == component.name());
         let trouble = match process {
             Some(_) => Probe::new(&layout, component).await?.ask().await.err(),

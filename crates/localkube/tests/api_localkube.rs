@@ -75,7 +75,7 @@ async fn two_clusters_run_side_by_side_and_leave_no_trace() {
 
     let dirs = [one.dir().to_owned(), two.dir().to_owned()];
     for dir in &dirs {
-        assert_eq!(processes_of(dir).len(), Component::ALL.len());
+        assert_eq!(processes_of(dir).len(), Component::CONTROL_PLANE.len());
     }
     drop(one);
     assert!(processes_of(&dirs[0]).is_empty() && !dirs[0].exists());
@@ -181,7 +181,7 @@ async fn a_component_restarts_with_its_data() {
     eventually("the data is there", || {
         cluster.kubectl(&["get", "namespace", "kept"]).is_ok()
     });
-    assert_eq!(processes_of(cluster.dir()).len(), Component::ALL.len());
+    assert_eq!(processes_of(cluster.dir()).len(), Component::CONTROL_PLANE.len());
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn an_interrupted_owner_cleans_up() {
         let base = folder();
         let mut holder = Holder::start(base.path(), &[]);
         let dir = holder.dir();
-        assert_eq!(processes_of(&dir).len(), Component::ALL.len());
+        assert_eq!(processes_of(&dir).len(), Component::CONTROL_PLANE.len());
         holder.signal(signal);
         assert_eq!(
             holder.ended_by(),
@@ -276,13 +276,13 @@ async fn what_a_killed_owner_leaves_is_cleared_by_the_next_start() {
     holder.ended_by();
     assert_eq!(
         processes_of(&dir).len(),
-        Component::ALL.len(),
+        Component::CONTROL_PLANE.len(),
         "nobody was there to end them"
     );
 
     let next = Cluster::start(options(base.path())).await.expect("start");
     assert!(processes_of(&dir).is_empty() && !dir.exists());
-    assert_eq!(processes_of(next.dir()).len(), Component::ALL.len());
+    assert_eq!(processes_of(next.dir()).len(), Component::CONTROL_PLANE.len());
 }
 
 #[tokio::test]
@@ -295,7 +295,7 @@ async fn an_owner_killed_while_it_starts_leaves_nothing_that_is_not_cleared() {
 
     let next = Cluster::start(options(base.path())).await.expect("start");
     assert_eq!(support::clusters(base.path()).len(), 1);
-    assert_eq!(support::processes_in(base.path()), Component::ALL.len());
+    assert_eq!(support::processes_in(base.path()), Component::CONTROL_PLANE.len());
     drop(next);
     assert_eq!(support::processes_in(base.path()), 0);
 }

@@ -1,83 +1,214 @@
 //! The processes of a cluster, one file for each: what it is started with, and where it can be asked how it feels.
-//!
-//! A node adds its own here (containerd, kubelet, kube-proxy, DNS).
 
-mod apiserver;
+pub(crate) mod apiserver;
+pub(crate) mod containerd;
 mod controller_manager;
+mod coredns;
 mod etcd;
+mod kube_proxy;
+mod kubelet;
+mod network;
 mod scheduler;
 
+use std::ffi::OsString;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
-use crate::Result;
+use crate::helper::{self, Task};
 use crate::layout::Layout;
-use crate::tools::Binary;
+use crate::node::Node;
+use crate::process::Program;
+use crate::tools::{Binary, Tools};
+use crate::{Result, cgroups, namespaces};
 
-/// One process of the control plane.
+/// One process of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "each variant is the name of a program, and nothing more")]
 pub enum Component {
+    /// Holds the namespaces of a node.
+    Network(Node),
+    /// Makes the ports of the cluster reachable on the loopback address of the machine.
+    Relay,
+    /// The store of the API server.
     Etcd,
+    /// The API server.
     KubeApiserver,
+    /// The controllers of Kubernetes.
     KubeControllerManager,
+    /// Finds nodes for pods.
     KubeScheduler,
+    /// Runs containers.
+    Containerd(Node),
+    /// Runs pods.
+    Kubelet(Node),
+    /// Leads the addresses of Services to pods.
+    KubeProxy(Node),
+    /// Knows the names of Services.
+    CoreDns,
+    /// Makes the volumes of the default storage class.
+    Provisioner,
 }
 
-/// Where a component answers whether it is healthy.
-pub(crate) struct Health {
-    pub(crate) port: u16,
-    pub(crate) path: &'static str,
-    /// What the API server must have as well, for a component that says that it is healthy before it does its work.
-    pub(crate) proof: Option<&'static str>,
+/// A question to a component, and how the answer shows that all is well.
+pub(crate) struct Question {
+    pub(crate) server: String,
+    pub(crate) path: String,
+    pub(crate) is_good: fn(&str) -> bool,
 }
 
 impl Component {
-    /// Every component, in the order of dependence.
-    pub const ALL: [Self; 4] = [
+    /// Those of the control plane, which every cluster has, in the order of dependence.
+    pub const CONTROL_PLANE: [Self; 4] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::KubeScheduler,
     ];
 
-    /// The name of the component, which is that of its program.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.binary().name()
+    /// What makes `nodes` out of a machine. The control plane comes to them: its network is that of the first.
+    pub(crate) fn below(nodes: &[Node]) -> Vec<Self> {
+        let mut components: Vec<Self> = nodes.iter().copied().map(Self::Network).collect();
+        if !nodes.is_empty() {
+            components.push(Self::Relay);
+        }
+        components.extend(nodes.iter().copied().map(Self::Containerd));
+        components
     }
 
-    pub(crate) const fn binary(self) -> Binary {
+    /// What needs an API server to start, and containerd.
+    pub(crate) fn above(nodes: &[Node]) -> Vec<Self> {
+        let per_node = |node: &Node| [Self::Kubelet(*node), Self::KubeProxy(*node)];
+        let mut components: Vec<Self> = nodes.iter().flat_map(per_node).collect();
+        if !nodes.is_empty() {
+            components.extend([Self::CoreDns, Self::Provisioner]);
+        }
+        components
+    }
+
+    /// Every component of a cluster with `nodes`, in the order in which they are started.
+    #[must_use]
+    pub fn of(nodes: &[Node]) -> Vec<Self> {
+        [Self::below(nodes), Self::CONTROL_PLANE.to_vec(), Self::above(nodes)].concat()
+    }
+
+    /// The name of the component, which is that of its program if it has one.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Etcd => Binary::Etcd,
-            Self::KubeApiserver => Binary::KubeApiserver,
-            Self::KubeControllerManager => Binary::KubeControllerManager,
-            Self::KubeScheduler => Binary::KubeScheduler,
+            Self::Network(Node::First) => "network",
+            Self::Network(Node::Second) => "network-2",
+            Self::Relay => "relay",
+            Self::Etcd => Binary::Etcd.name(),
+            Self::KubeApiserver => Binary::KubeApiserver.name(),
+            Self::KubeControllerManager => Binary::KubeControllerManager.name(),
+            Self::KubeScheduler => Binary::KubeScheduler.name(),
+            Self::Containerd(Node::First) => "containerd",
+            Self::Containerd(Node::Second) => "containerd-2",
+            Self::Kubelet(Node::First) => Binary::Kubelet.name(),
+            Self::Kubelet(Node::Second) => "kubelet-2",
+            Self::KubeProxy(Node::First) => Binary::KubeProxy.name(),
+            Self::KubeProxy(Node::Second) => "kube-proxy-2",
+            Self::CoreDns => Binary::CoreDns.name(),
+            Self::Provisioner => "provisioner",
         }
     }
 
-    pub(crate) fn arguments(self, layout: &Layout) -> Vec<String> {
+    /// Which of the tools it is, if it is one.
+    pub(crate) const fn binary(self) -> Option<Binary> {
         match self {
+            Self::Etcd => Some(Binary::Etcd),
+            Self::KubeApiserver => Some(Binary::KubeApiserver),
+            Self::KubeControllerManager => Some(Binary::KubeControllerManager),
+            Self::KubeScheduler => Some(Binary::KubeScheduler),
+            Self::Kubelet(_) => Some(Binary::Kubelet),
+            Self::KubeProxy(_) => Some(Binary::KubeProxy),
+            Self::CoreDns => Some(Binary::CoreDns),
+            Self::Network(_) | Self::Relay | Self::Containerd(_) | Self::Provisioner => None,
+        }
+    }
+
+    /// How it is started.
+    pub(crate) fn program(self, layout: &Layout, tools: &Tools) -> Result<Program> {
+        let mut program = Program::new(self.path(tools)?, self.arguments(layout)?);
+        match self {
+            Self::Etcd | Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler | Self::CoreDns => {
+                if !layout.nodes().is_empty() {
+                    program.prefix = namespaces::enter(layout.dir(), Node::First, false)?;
+                }
+            }
+            Self::Containerd(node) | Self::Kubelet(node) | Self::KubeProxy(node) => {
+                program.prefix = namespaces::enter(layout.dir(), node, true)?;
+                program.environment = debian_environment(tools);
+            }
+            Self::Network(_) | Self::Relay | Self::Provisioner => {}
+        }
+        Ok(program)
+    }
+
+    fn path(self, tools: &Tools) -> Result<PathBuf> {
+        Ok(match (self, self.binary()) {
+            (_, Some(binary)) => tools.binary(binary)?,
+            (Self::Containerd(_), _) => tools.debian().join("usr/bin/containerd"),
+            (Self::Network(_), _) => network::PROGRAM.into(),
+            _ => helper::program()?,
+        })
+    }
+
+    fn arguments(self, layout: &Layout) -> Result<Vec<String>> {
+        Ok(match self {
+            Self::Network(_) => network::arguments(),
+            Self::Relay => Task::Relay {
+                namespace: format!("/proc/{}/ns/net", namespaces::holder(layout.dir(), Node::First)?).into(),
+                ports: relayed(layout),
+            }
+            .arguments(),
             Self::Etcd => etcd::arguments(layout),
             Self::KubeApiserver => apiserver::arguments(layout),
             Self::KubeControllerManager => controller_manager::arguments(layout),
             Self::KubeScheduler => scheduler::arguments(layout),
-        }
+            Self::Containerd(node) => containerd::arguments(layout, node),
+            Self::Kubelet(node) => kubelet::arguments(layout, node),
+            Self::KubeProxy(node) => kube_proxy::arguments(layout, node),
+            Self::CoreDns => coredns::arguments(layout),
+            Self::Provisioner => Task::Provision {
+                kubeconfig: layout.kubeconfig(),
+                volumes: layout.volumes(),
+            }
+            .arguments(),
+        })
     }
 
-    /// etcd has no port, so the API server answers for it.
-    pub(crate) fn health(self, layout: &Layout) -> Health {
-        let (port, path) = match self {
-            Self::Etcd => (layout.ports.apiserver, "/readyz/etcd"),
-            Self::KubeApiserver => (layout.ports.apiserver, "/readyz"),
-            Self::KubeControllerManager => (layout.ports.controller_manager, "/healthz"),
-            Self::KubeScheduler => (layout.ports.scheduler, "/readyz"),
+    /// What to ask it. Some have nothing to ask: others answer for them.
+    pub(crate) fn questions(self, layout: &Layout) -> Vec<Question> {
+        let ports = layout.ports();
+        let ask = |scheme: &str, port: u16, path: &str, is_good| Question {
+            server: format!("{scheme}://127.0.0.1:{port}"),
+            path: path.to_owned(),
+            is_good,
         };
-        // The controllers are started together, and this object is the first that one of them makes.
-        let proof = "/api/v1/namespaces/default/serviceaccounts/default";
-        Health {
-            port,
-            path,
-            proof: (self == Self::KubeControllerManager).then_some(proof),
+        let secure = |port, path| ask("https", port, path, |_| true);
+        match self {
+            // The API server answers for the store, and all that is asked comes by the relay. A kubelet has no runtime
+            // and no network without containerd and the namespaces.
+            Self::Etcd => vec![secure(ports.apiserver, "/readyz/etcd")],
+            Self::Network(_) | Self::Relay | Self::Containerd(_) => Vec::new(),
+            Self::KubeApiserver => vec![secure(ports.apiserver, "/readyz")],
+            Self::KubeControllerManager => vec![
+                secure(ports.controller_manager, "/healthz"),
+                // It says so before it does its work. The controllers are started together, and this object is the
+                // first that one of them makes.
+                secure(ports.apiserver, "/api/v1/namespaces/default/serviceaccounts/default"),
+            ],
+            Self::KubeScheduler => vec![secure(ports.scheduler, "/readyz")],
+            Self::Kubelet(node) => {
+                let path = format!("/api/v1/nodes/{node}");
+                vec![ask("https", ports.apiserver, &path, kubelet::is_ready)]
+            }
+            Self::KubeProxy(node) => vec![ask("http", ports.proxies[node as usize], "/healthz", |_| true)],
+            Self::CoreDns => vec![ask("http", ports.dns, "/ready", |_| true)],
+            Self::Provisioner => vec![secure(
+                ports.apiserver,
+                "/apis/storage.k8s.io/v1/storageclasses/standard",
+            )],
         }
     }
 
@@ -86,8 +217,13 @@ impl Component {
         match self {
             Self::Etcd => etcd::CLIENT_URL.to_owned(),
             Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler => {
-                format!("https://127.0.0.1:{}", self.health(layout).port)
+                self.questions(layout).swap_remove(0).server
             }
+            Self::Containerd(_) => format!("unix://{}", containerd::SOCKET),
+            Self::Network(node) | Self::Kubelet(node) | Self::KubeProxy(node) => node.address().to_owned(),
+            Self::CoreDns => format!("dns://{}:53", coredns::ADDRESS),
+            Self::Relay => "127.0.0.1".to_owned(),
+            Self::Provisioner => layout.volumes().display().to_string(),
         }
     }
 }
@@ -98,9 +234,16 @@ impl fmt::Display for Component {
     }
 }
 
-/// Writes the files that components are configured by.
-pub(crate) fn write_configuration(layout: &Layout) -> Result<()> {
-    apiserver::write_configuration(layout)
+/// Writes the files that components are configured by, and makes the control groups of nodes.
+pub(crate) fn write_configuration(layout: &Layout, tools: &Tools) -> Result<()> {
+    apiserver::write_configuration(layout)?;
+    for node in layout.nodes() {
+        cgroups::create(layout.dir(), *node)?;
+        containerd::write_configuration(layout, tools, *node)?;
+        kubelet::write_configuration(layout, *node)?;
+        kube_proxy::write_configuration(layout, *node)?;
+    }
+    coredns::write_configuration(layout)
 }
 
 /// The serving flags that the API server and its clients have in common. The certificate saves each of them the time
@@ -125,4 +268,37 @@ fn connecting(kubeconfig: &str) -> Vec<String> {
     // The defaults protect a server that many share; at the start they cost a second and more.
     flags.extend(["--kube-api-qps=1000".to_owned(), "--kube-api-burst=1000".to_owned()]);
     flags
+}
+
+/// The ports that the relay opens on the machine, each with the address that it leads to inside.
+fn relayed(layout: &Layout) -> Vec<(u16, String)> {
+    let ports = layout.ports();
+    let mut relayed: Vec<(u16, String)> = [ports.apiserver, ports.controller_manager, ports.scheduler]
+        .map(|port| (port, format!("127.0.0.1:{port}")))
+        .to_vec();
+    relayed.push((ports.dns, format!("{}:{}", coredns::ADDRESS, coredns::READY_PORT)));
+    for node in layout.nodes() {
+        let inside = format!("{}:{}", node.address(), kube_proxy::HEALTH_PORT);
+        relayed.push((ports.proxies[*node as usize], inside));
+    }
+    relayed
+}
+
+/// Lets programs of the Debian packages find each other and their libraries. What the machine itself has comes first,
+/// but for libraries: theirs are of the release that the programs were built for.
+pub(crate) fn debian_environment(tools: &Tools) -> Vec<(&'static str, OsString)> {
+    let debian = tools.debian();
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    for folder in ["usr/sbin", "usr/bin"] {
+        path.push(":");
+        path.push(debian.join(folder));
+    }
+    vec![("PATH", path), ("LD_LIBRARY_PATH", libraries(&debian).into())]
+}
+
+/// The folder of the libraries, whose name has that of the machine's kind in it.
+fn libraries(debian: &Path) -> PathBuf {
+    debian
+        .join("usr/lib")
+        .join(format!("{}-linux-gnu", std::env::consts::ARCH))
 }

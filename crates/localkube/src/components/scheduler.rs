@@ -5,7 +5,7 @@ use crate::identity;
 use crate::layout::Layout;
 
 pub(super) fn arguments(layout: &Layout) -> Vec<String> {
-    let mut arguments = serving(layout, layout.ports.scheduler);
+    let mut arguments = serving(layout, layout.ports().scheduler);
     arguments.extend(connecting(
         &identity::path_of_user(layout, identity::SCHEDULER, None)
             .display()

@@ -81,6 +81,12 @@ impl Tools {
         self.tool_folder(tool).join(tool.key())
     }
 
+    /// The folder that the Debian packages are unpacked into.
+    #[must_use]
+    pub fn debian(&self) -> PathBuf {
+        self.build_folder(Tool::Debian).join("root")
+    }
+
     /// The path of `binary`: an override if there is one, else the pinned build.
     pub fn binary(&self, binary: Binary) -> Result<PathBuf, ToolError> {
         let name = binary.name();

@@ -1,0 +1,144 @@
+//! Network and mounts of a node: namespaces that a process holds which does nothing else.
+//!
+//! What is mounted and set up in there can be seen from nowhere else, and is gone as soon as the last process inside is:
+//! nothing has to be unmounted or taken down, whatever happened to the owner.
+//!
+//! Inside, `/run` and `/var` are the node's own, so that containerd and kubelet have their usual places.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::components::Component;
+use crate::layout::Layout;
+use crate::node::Node;
+use crate::{Error, Result, process};
+
+/// How long the holder may take to have its namespaces.
+const LIMIT: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(5);
+
+/// The places of a node that outlive its processes are in its folder, where there is a disk.
+const MOUNT: &str = r#"
+mount -t tmpfs -o mode=755 localkube /run
+mount -t tmpfs -o mode=755 localkube /var
+mkdir /var/lib /var/tmp
+ln -s /run /var/run
+for place in lib/containerd lib/kubelet log; do
+  mkdir -p "/var/$place" "$1/$place"
+  mount --bind "$1/$place" "/var/$place"
+done
+mount --make-rshared /
+ip link set lo up
+echo 1 > /proc/sys/net/ipv4/ip_forward
+# Answers between pods of one bridge have to pass by the translation of Service addresses.
+bridge=/proc/sys/net/bridge/bridge-nf-call-iptables
+if [ -e $bridge ]; then echo 1 > $bridge; fi
+"#;
+/// Not every kernel has dummy devices; a bridge will do, and other nodes can be plugged in.
+const FIRST: &str = r#"
+ip link add name nodes type bridge
+ip address add "$2/24" dev nodes
+ip link set nodes up
+ip route add default dev nodes
+"#;
+/// Run in the network of the first node.
+const PLUG: &str = r#"
+ip link add name "$2" type veth peer name nodes netns "$1"
+ip link set "$2" master nodes up
+ip route add "$4" via "$3"
+"#;
+const FURTHER: &str = r#"
+ip address add "$2/24" dev nodes
+ip link set nodes up
+ip route add default via "$3"
+"#;
+
+/// Sets up the namespaces of `node`, whose holder runs.
+pub(crate) fn set_up(layout: &Layout, node: Node) -> Result<()> {
+    await_holder(layout, node)?;
+    let folder = layout.node(node, "").display().to_string();
+    run(layout, node, MOUNT, &[&folder])?;
+    match node {
+        Node::First => run(layout, node, FIRST, &[&folder, node.address()]),
+        Node::Second => {
+            let holder = holder(layout.dir(), node)?.to_string();
+            let plug = [holder.as_str(), node.name(), node.address(), node.pods()];
+            // The far end gets its address first: a route leads only through a neighbour that could answer.
+            run(layout, Node::First, PLUG, &plug)?;
+            run(layout, node, FURTHER, &[&folder, node.address(), Node::First.address()])
+        }
+    }
+}
+
+/// What is put in front of a command to run it in the network of `node`, and, if `mounts` says so, with its mounts.
+pub(crate) fn enter(dir: &Path, node: Node, mounts: bool) -> Result<Vec<String>> {
+    let holder = holder(dir, node)?;
+    let mut command = vec!["nsenter".to_owned(), format!("--net=/proc/{holder}/ns/net")];
+    if mounts {
+        command.push(format!("--mount=/proc/{holder}/ns/mnt"));
+    }
+    command.push("--".to_owned());
+    Ok(command)
+}
+
+/// The process that holds the namespaces of `node`.
+pub(crate) fn holder(dir: &Path, node: Node) -> Result<i32> {
+    let name = Component::Network(node).name();
+    process::find(dir)
+        .into_iter()
+        .find(|process| process.component == name)
+        .map(|process| process.pid)
+        .ok_or_else(|| Error::NoNode {
+            path: dir.to_owned(),
+            node: node.name(),
+        })
+}
+
+/// Waits until the holder, which has been started, is in namespaces of its own.
+fn await_holder(layout: &Layout, node: Node) -> Result<()> {
+    let started = Instant::now();
+    let ours = fs::read_link("/proc/self/ns/mnt").map_err(Error::io("read", "/proc/self/ns/mnt"))?;
+    loop {
+        // The mounts are split off after the network, so they tell of both.
+        let theirs = holder(layout.dir(), node)
+            .ok()
+            .and_then(|pid| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok());
+        if theirs.is_some_and(|theirs| theirs != ours) {
+            return Ok(());
+        }
+        if started.elapsed() > LIMIT {
+            let component = Component::Network(node);
+            return Err(Error::NotReady {
+                name: component.name(),
+                waited: started.elapsed(),
+                reason: "it has no namespaces of its own".to_owned(),
+                log: layout.log_tail(component),
+            });
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Runs a script in the namespaces of `node`.
+fn run(layout: &Layout, node: Node, script: &str, arguments: &[&str]) -> Result<()> {
+    let enter = enter(layout.dir(), node, true)?;
+    let mut command = Command::new(&enter[0]);
+    command
+        .args(&enter[1..])
+        .args(["sh", "-euc", script, "sh"])
+        .args(arguments);
+    let output = process::mark(&mut command, layout.dir(), "set-up")
+        .output()
+        .map_err(Error::io("run", "nsenter"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Error::SetUp {
+        node: node.name(),
+        status: output.status,
+        stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
