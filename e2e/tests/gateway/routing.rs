@@ -29,7 +29,7 @@ fn the_engine_sees_its_own_name_and_address_and_the_rest_of_the_request() {
             .header("authorization", "Bearer abc")
             .header("x-own", "1")
             .header("x-own", "2");
-        let answer = send(with_body(query, "SELECT 1")).await.answer();
+        let answer = send(with_body(query, "SELECT a")).await.answer();
         assert_eq!((answer.method.as_str(), answer.target.as_str()), ("POST", "/a/b?x=1"));
         let authority = format!("one-service.{NAMESPACE}.svc.{DOMAIN}:3473");
         assert_eq!(answer.header("host").collect::<Vec<_>>(), [authority]);

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::Router;
 use axum::http::{StatusCode, header};
-use axum::routing::get;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
 
 use super::state::State;
-use super::{EXECUTED_PATH, LIVE_PATH, METRICS_PATH, READY_PATH, query};
+use super::{EXECUTED_PATH, LIVE_PATH, METRICS_PATH, METRICS_SWITCH_PATH, READY_PATH, query};
 
 /// Queries on every path but that of readiness.
 pub(super) fn queries(state: Arc<State>) -> Router {
@@ -29,13 +30,28 @@ pub(super) fn health(state: Arc<State>) -> Router {
 }
 
 pub(super) fn metrics(state: Arc<State>) -> Router {
-    let executed = Arc::clone(&state);
-    let gauges = async move || {
+    let (executed, switched) = (Arc::clone(&state), Arc::clone(&state));
+    let metrics = async move || {
+        if state.has_broken_metrics() {
+            return (StatusCode::INTERNAL_SERVER_ERROR, "the metrics are broken\n").into_response();
+        }
         let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-        (content_type, gauges(state.running()))
+        (content_type, gauges(state.running())).into_response()
+    };
+    let switch = async move |body: String| match body.trim() {
+        "broken" => {
+            switched.break_metrics(true);
+            StatusCode::NO_CONTENT
+        }
+        "ok" => {
+            switched.break_metrics(false);
+            StatusCode::NO_CONTENT
+        }
+        _ => StatusCode::BAD_REQUEST,
     };
     Router::new()
-        .route(METRICS_PATH, get(gauges))
+        .route(METRICS_PATH, get(metrics))
+        .route(METRICS_SWITCH_PATH, post(switch))
         .route(EXECUTED_PATH, get(async move || Json(executed.executed())))
 }
 

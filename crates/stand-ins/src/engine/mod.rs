@@ -2,14 +2,27 @@
 //!
 //! Queries come by HTTP on one port, health and metrics are on ports of their own. When the shutdown begins, readiness
 //! turns to 503, new queries are turned away unexecuted with a 503 that carries [`DRAINED_HEADER`], and running ones
-//! come to their end. Queries compute nothing: each one lasts as long as it asks for, and its answer says what arrived.
-//! Which queries were executed is written down, so that a test can tell whether one was lost or executed twice.
+//! come to their end. Which queries were executed is written down, and reported to a [ledger](crate::load::Ledger) if
+//! there is one, so that a test can tell whether one was lost or executed twice.
+//!
+//! The statements that it understands are those that a person would type to see whether it works:
+//!
+//! | Statement | Answer |
+//! |---|---|
+//! | `SELECT 42` | a row with that number |
+//! | `SELECT sleep(1.5)` | a row with a zero, after that many seconds |
+//! | `INSERT INTO events VALUES ('id')` | no row; the query is written down as `id` |
+//!
+//! Any other query computes nothing, and its [`Answer`] says what arrived. Each one can be given an identifier and a
+//! length by header or parameter ([`ID_HEADER`], [`DURATION_HEADER`]), which win over those of the statement.
 
+mod configuration;
 mod endpoints;
+mod process;
 mod query;
-mod server;
 mod settings;
 mod state;
+mod statement;
 #[cfg(test)]
 mod tests;
 
@@ -18,13 +31,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::timeout;
 
+pub use configuration::{Configuration, ConfigurationError};
+pub use process::{Arguments, Error, OnSigterm, run};
 pub use query::{Answer, DURATION_HEADER, DURATION_PARAMETER, ID_HEADER, ID_PARAMETER};
 pub use settings::{HEALTH_PORT, METRICS_PORT, QUERY_PORT, Settings};
 
-use server::Server;
+use crate::server::Server;
 use state::State;
 
 /// Marks the answer to a query that was turned away before it was executed.
@@ -37,6 +50,9 @@ pub const LIVE_PATH: &str = "/health/live";
 pub const METRICS_PATH: &str = "/metrics";
 /// Where this stand-in lists the identifiers of the queries it executed, on the metrics port. Real engines do not.
 pub const EXECUTED_PATH: &str = "/stand-in/executed";
+/// Where this stand-in is told, on the metrics port, to answer for its gauges with an error, by a POST of `broken`, and
+/// to serve them again, by one of `ok`. Real engines do not.
+pub const METRICS_SWITCH_PATH: &str = "/stand-in/metrics";
 
 /// A running engine. It ends, with all of its connections, when it is dropped.
 #[derive(Debug)]
@@ -55,7 +71,7 @@ impl Engine {
         let queries = listen(settings.query_port).await?;
         let health = listen(settings.health_port).await?;
         let metrics = listen(settings.metrics_port).await?;
-        let state = Arc::new(State::new(&settings.pod_name));
+        let state = Arc::new(State::new(settings));
         Ok(Self {
             queries: queries.local_addr()?,
             health: health.local_addr()?,
@@ -105,6 +121,11 @@ impl Engine {
         self.state.running()
     }
 
+    /// Waits until exactly this many queries are being executed.
+    pub async fn until_running(&self, count: usize) {
+        self.state.until_running(count).await;
+    }
+
     /// How often the query port was asked for its readiness.
     #[must_use]
     pub fn health_checks(&self) -> usize {
@@ -128,7 +149,7 @@ impl Engine {
 
     /// Waits until no query is being executed.
     pub async fn finished(&self) {
-        self.state.finished().await;
+        self.until_running(0).await;
     }
 
     /// Ends the engine in good order: it takes no more queries, finishes those it has, and then frees its ports.
@@ -146,18 +167,4 @@ impl Engine {
             server.abort().await;
         }
     }
-}
-
-/// Runs an engine until the process is told to end and its queries are finished, or their time is up.
-pub async fn run(settings: Settings) -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let engine = Engine::start(&settings).await?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    // Whatever is left when the time is up is cut off, as the end of the grace period would do.
-    let _cut_off = timeout(settings.shutdown_limit.into(), engine.shut_down()).await;
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! A query: it is taken in or turned away, lasts as long as it asks for, and its answer says what arrived.
+//! A query: it is taken in or turned away, is reported, lasts as long as it asks for, and is answered.
 
 use axum::Json;
 use axum::body::{Body, BodyDataStream, Bytes};
@@ -10,9 +10,12 @@ use firebolt_api::Duration;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use super::DRAINED_HEADER;
 use super::state::State;
+use super::statement::{self, Statement};
+use crate::chain;
 
 /// Names the query, for whoever counts executions.
 pub const ID_HEADER: &str = "x-query-id";
@@ -23,7 +26,7 @@ pub const DURATION_HEADER: &str = "x-query-duration";
 /// How long the query runs, for clients that cannot set a header.
 pub const DURATION_PARAMETER: &str = "query_duration";
 
-/// What an engine says of a query that it executed.
+/// What an engine says of a query that it executed and whose statement it does not understand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The engine that answers.
@@ -62,34 +65,74 @@ pub(super) async fn answer(state: &State, request: Request) -> Response {
         Some(Ok(length)) => Some(length.get()),
         Some(Err(error)) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
-    let (mut body_bytes, mut hash) = (0, Sha256::new());
-    while let Some(part) = body.next().await {
-        let Ok(part) = part else {
-            // Nobody is left to answer to, and a query that is not complete is not executed.
-            return StatusCode::BAD_REQUEST.into_response();
-        };
-        body_bytes += u64::try_from(part.len()).unwrap_or(u64::MAX);
-        hash.update(&part);
-    }
-    let Some(mut execution) = state.begin(asked(&head, ID_HEADER, ID_PARAMETER)) else {
+    let Some(query) = Query::read(&mut body).await else {
+        // Nobody is left to answer to, and a query that is not complete is not executed.
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let statement = query.statement();
+    let own_id = statement.as_ref().and_then(Statement::id).map(str::to_owned);
+    let id = asked(&head, ID_HEADER, ID_PARAMETER).or(own_id);
+    let to_report = id.clone();
+    let Some(mut execution) = state.begin(id) else {
         return turn_away(body);
     };
-    if let Some(length) = length {
+    if let (Some(ledger), Some(id)) = (state.ledger(), to_report)
+        && let Err(error) = ledger.report(&id).await
+    {
+        execution.take_back();
+        let reason = format!("this query was not executed: {}\n", chain(&error));
+        return (StatusCode::INTERNAL_SERVER_ERROR, reason).into_response();
+    }
+    let begin = Instant::now();
+    if let Some(length) = length.or(statement.as_ref().and_then(Statement::length)) {
         tokio::select! {
             () = tokio::time::sleep(length) => {}
             () = execution.released() => {}
         }
     }
-    Json(Answer {
-        pod: state.pod().to_owned(),
-        query_id: execution.id.clone(),
-        method: head.method.to_string(),
-        target: head.uri.to_string(),
-        headers: lines(&head.headers),
-        body_bytes,
-        body_sha256: format!("{:x}", Bytes::copy_from_slice(&hash.finalize())),
-    })
-    .into_response()
+    match statement {
+        Some(statement) => Json(statement.answer(execution.id(), begin.elapsed())).into_response(),
+        None => Json(Answer {
+            pod: state.pod().to_owned(),
+            query_id: execution.id().to_owned(),
+            method: head.method.to_string(),
+            target: head.uri.to_string(),
+            headers: lines(&head.headers),
+            body_bytes: query.bytes,
+            body_sha256: format!("{:x}", Bytes::copy_from_slice(&query.hash.finalize())),
+        })
+        .into_response(),
+    }
+}
+
+/// What is kept of a body.
+#[derive(Default)]
+struct Query {
+    bytes: u64,
+    hash: Sha256,
+    /// Its beginning: all of it if it is no longer than a statement may be.
+    beginning: Vec<u8>,
+}
+
+impl Query {
+    /// Reads a body to its end, if it has one.
+    async fn read(body: &mut BodyDataStream) -> Option<Self> {
+        let mut query = Self::default();
+        while let Some(part) = body.next().await {
+            let part = part.ok()?;
+            query.bytes += u64::try_from(part.len()).unwrap_or(u64::MAX);
+            query.hash.update(&part);
+            // One byte more than the limit tells that the rest is missing.
+            let room = (statement::LIMIT + 1).saturating_sub(query.beginning.len());
+            query.beginning.extend_from_slice(&part[..part.len().min(room)]);
+        }
+        Some(query)
+    }
+
+    fn statement(&self) -> Option<Statement> {
+        let whole = (self.beginning.len() <= statement::LIMIT).then_some(&self.beginning)?;
+        Statement::parse(std::str::from_utf8(whole).ok()?)
+    }
 }
 
 /// Says at once that the query was not executed. What is left of it is read nevertheless: a connection that is closed

@@ -1,8 +1,8 @@
 //! What an engine is started with.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use firebolt_api::Duration;
+use crate::client::Endpoint;
 
 /// Where the engine of a pod takes queries.
 pub const QUERY_PORT: u16 = 3473;
@@ -11,27 +11,21 @@ pub const HEALTH_PORT: u16 = 8122;
 /// Where the engine of a pod serves metrics.
 pub const METRICS_PORT: u16 = 9090;
 
-/// What an engine is started with, as flags or from the environment.
-#[derive(Clone, Debug, clap::Args)]
+/// What an engine is started with.
+#[derive(Clone, Debug)]
 pub struct Settings {
-    /// The address that all ports are on
-    #[arg(long, env = "ENGINE_ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    /// The address that all ports are on.
     pub address: IpAddr,
-    /// The port that takes queries
-    #[arg(long, env = "ENGINE_QUERY_PORT", default_value_t = QUERY_PORT)]
+    /// The port that takes queries.
     pub query_port: u16,
-    /// The port that tells of health
-    #[arg(long, env = "ENGINE_HEALTH_PORT", default_value_t = HEALTH_PORT)]
+    /// The port that tells of health.
     pub health_port: u16,
-    /// The port that serves metrics
-    #[arg(long, env = "ENGINE_METRICS_PORT", default_value_t = METRICS_PORT)]
+    /// The port that serves metrics.
     pub metrics_port: u16,
-    /// The name that answers carry. In a pod it is the name of the host
-    #[arg(long, env = "HOSTNAME", default_value = "engine")]
+    /// The name that answers and reports carry.
     pub pod_name: String,
-    /// How long running queries may take from the beginning of the shutdown
-    #[arg(long, env = "ENGINE_SHUTDOWN_LIMIT", default_value = "55s")]
-    pub shutdown_limit: Duration,
+    /// Where executions are reported, if anywhere.
+    pub ledger: Option<Endpoint>,
 }
 
 impl Settings {
@@ -44,7 +38,7 @@ impl Settings {
             health_port: HEALTH_PORT,
             metrics_port: METRICS_PORT,
             pod_name: name.to_owned(),
-            shutdown_limit: Duration::from_secs(55),
+            ledger: None,
         }
     }
 }

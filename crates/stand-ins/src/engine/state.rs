@@ -5,10 +5,15 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use super::Settings;
+use crate::ledger::Reporter;
+
 #[derive(Debug)]
 pub(super) struct State {
     pod: String,
+    ledger: Option<Reporter>,
     ready: AtomicBool,
+    metrics_broken: AtomicBool,
     health_checks: AtomicUsize,
     rejected: AtomicUsize,
     // One lock over both, so that no query slips in after the last one was counted.
@@ -20,22 +25,26 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 struct Intake {
     stopping: bool,
+    begun: usize,
     executed: Vec<String>,
 }
 
 /// A query that is being executed.
 #[derive(Debug)]
 pub(super) struct Execution<'state> {
-    pub(super) id: String,
-    running: &'state watch::Sender<usize>,
+    id: String,
+    state: &'state State,
     release: watch::Receiver<()>,
 }
 
 impl State {
-    pub(super) fn new(pod: &str) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let pod = settings.pod_name.clone();
         Self {
-            pod: pod.to_owned(),
+            ledger: settings.ledger.clone().map(|ledger| Reporter::new(ledger, &pod)),
+            pod,
             ready: AtomicBool::new(true),
+            metrics_broken: AtomicBool::new(false),
             health_checks: AtomicUsize::new(0),
             rejected: AtomicUsize::new(0),
             intake: Mutex::default(),
@@ -48,6 +57,10 @@ impl State {
         &self.pod
     }
 
+    pub(super) fn ledger(&self) -> Option<&Reporter> {
+        self.ledger.as_ref()
+    }
+
     /// Takes a query in, or turns it away. A query without an identifier gets one.
     pub(super) fn begin(&self, id: Option<String>) -> Option<Execution<'_>> {
         let mut intake = self.intake();
@@ -55,14 +68,15 @@ impl State {
             self.rejected.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        let id = id.unwrap_or_else(|| format!("{}-{}", self.pod, intake.executed.len()));
+        let id = id.unwrap_or_else(|| format!("{}-{}", self.pod, intake.begun));
+        intake.begun += 1;
         intake.executed.push(id.clone());
         // Listens before it is counted: whoever sees it run can release it.
         let release = self.release.subscribe();
         self.running.send_modify(|running| *running += 1);
         Some(Execution {
             id,
-            running: &self.running,
+            state: self,
             release,
         })
     }
@@ -91,15 +105,10 @@ impl State {
         *self.running.borrow()
     }
 
-    /// The number of queries that are being executed, as it changes.
-    pub(super) fn subscribe(&self) -> watch::Receiver<usize> {
-        self.running.subscribe()
-    }
-
-    pub(super) async fn finished(&self) {
-        let mut running = self.subscribe();
+    pub(super) async fn until_running(&self, count: usize) {
+        let mut running = self.running.subscribe();
         // The sender lives as long as this state, so that waiting cannot fail.
-        let _count = running.wait_for(|running| *running == 0).await;
+        let _count = running.wait_for(|running| *running == count).await;
     }
 
     /// Lets the queries that are being executed end now.
@@ -113,6 +122,14 @@ impl State {
 
     pub(super) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed) && !self.is_stopping()
+    }
+
+    pub(super) fn break_metrics(&self, broken: bool) {
+        self.metrics_broken.store(broken, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_broken_metrics(&self) -> bool {
+        self.metrics_broken.load(Ordering::Relaxed)
     }
 
     pub(super) fn count_health_check(&self) {
@@ -129,6 +146,18 @@ impl State {
 }
 
 impl Execution<'_> {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Ends the query as one that was not executed.
+    pub(super) fn take_back(self) {
+        let executed = &mut self.state.intake().executed;
+        if let Some(place) = executed.iter().rposition(|id| *id == self.id) {
+            executed.remove(place);
+        }
+    }
+
     /// Waits until the query is let go.
     pub(super) async fn released(&mut self) {
         // The sender lives as long as the state that this borrows from, so that waiting cannot fail.
@@ -138,6 +167,6 @@ impl Execution<'_> {
 
 impl Drop for Execution<'_> {
     fn drop(&mut self) {
-        self.running.send_modify(|running| *running -= 1);
+        self.state.running.send_modify(|running| *running -= 1);
     }
 }

@@ -4,11 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use firebolt_core::activity;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Answer, Engine, Settings};
+use super::{Answer, Engine, METRICS_PATH, METRICS_SWITCH_PATH, Settings};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -50,11 +51,8 @@ async fn busy(engine: &Engine) -> u64 {
 }
 
 async fn until_running(engine: &Engine, count: usize) {
-    let mut running = engine.state.subscribe();
-    timeout(SOON, running.wait_for(|running| *running == count))
-        .await
-        .expect("the query begins in time")
-        .unwrap();
+    let begun = timeout(SOON, engine.until_running(count));
+    begun.await.expect("the query begins in time");
 }
 
 #[tokio::test]
@@ -188,4 +186,63 @@ async fn a_duration_that_cannot_be_read_is_refused() {
     assert_eq!(status, 400);
     assert!(body.contains("\"soon\" is not a duration"), "{body}");
     assert!(engine.executed().is_empty());
+}
+
+/// Posts a body and returns the status and the body of the answer.
+async fn post(address: SocketAddr, target: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = format!("POST {target} HTTP/1.1\r\nHost: e\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let (status, _, answer) = ask(address, &format!("{head}{body}")).await;
+    (status, answer)
+}
+
+#[tokio::test]
+async fn statements_that_a_person_would_type_are_answered_in_tables() {
+    let engine = engine().await;
+    let address = engine.query_address();
+    let table = async |statement: &str| {
+        let (status, body) = post(address, "/", statement).await;
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str::<Value>(&body).expect("JSON")
+    };
+    assert_eq!(table("SELECT 42").await["data"], json!([[42]]));
+    assert_eq!(table("SELECT sleep(0.001)").await["rows"], json!(1));
+    assert_eq!(table("INSERT INTO t VALUES ('mine')").await["rows"], json!(0));
+    assert_eq!(engine.executed(), ["engine-0-0", "engine-0-1", "mine"]);
+
+    let asleep = tokio::spawn(async move { post(address, "/", "SELECT sleep(3600)").await });
+    until_running(&engine, 1).await;
+    engine.release();
+    assert_eq!(asleep.await.unwrap().0, 200);
+}
+
+#[tokio::test]
+async fn a_header_or_parameter_wins_over_the_statement() {
+    let engine = engine().await;
+    let statement = "INSERT INTO t VALUES ('of-statement')";
+    post(engine.query_address(), "/?query_id=of-parameter", statement).await;
+    post(engine.query_address(), "/?query_duration=0s", "SELECT sleep(3600)").await;
+    assert_eq!(engine.executed(), ["of-parameter", "engine-0-1"]);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_for_a_statement_is_none() {
+    let engine = engine().await;
+    let long = format!("SELECT {}42", " ".repeat(2000));
+    let (_, body) = post(engine.query_address(), "/", &long).await;
+    let answer: Answer = serde_json::from_str(&body).unwrap();
+    assert_eq!(answer.body_bytes, 2009);
+}
+
+#[tokio::test]
+async fn metrics_break_and_recover_on_request() {
+    let engine = engine().await;
+    let address = engine.metrics_address();
+    let switch = async |word: &str| post(address, METRICS_SWITCH_PATH, word).await.0;
+    assert_eq!(switch("broken").await, 204);
+    assert_eq!(get(address, METRICS_PATH).await.0, 500);
+    assert_eq!(switch("odd").await, 400);
+    assert_eq!(get(address, METRICS_PATH).await.0, 500);
+    assert_eq!(switch("ok").await, 204);
+    assert_eq!(busy(&engine).await, 0);
 }

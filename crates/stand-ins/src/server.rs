@@ -18,13 +18,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A server that ends, with all of its connections, when it is dropped.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     task: AbortOnDropHandle<()>,
     closing: CancellationToken,
 }
 
 impl Server {
-    pub(super) fn start(listener: TcpListener, router: Router) -> Self {
+    pub(crate) fn start(listener: TcpListener, router: Router) -> Self {
         let closing = CancellationToken::new();
         let task = tokio::spawn(serve(listener, router, closing.clone()));
         Self {
@@ -34,14 +34,14 @@ impl Server {
     }
 
     /// Accepts no more connections, and ends each that there is after the answer that it is at.
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         self.closing.cancel();
         // It fails only by a panic in a connection, which has been shown by then.
         let _panicked = self.task.await;
     }
 
     /// Ends at once, in the middle of answers.
-    pub(super) async fn abort(self) {
+    pub(crate) async fn abort(self) {
         self.task.abort();
         // It was cancelled, which is what was wanted.
         let _cancelled = self.task.await;
