@@ -4,6 +4,7 @@ mod api_reference;
 mod demo;
 mod deny;
 mod generate;
+mod images;
 mod kube;
 mod lint;
 mod mutants;
@@ -36,6 +37,8 @@ enum Task {
     /// Run a local Kubernetes in the background
     #[command(subcommand)]
     Kube(kube::Command),
+    /// Put the images together that a local Kubernetes runs, and import them
+    Images(images::Arguments),
     /// Run a tier of tests with all that it needs, and remove what was set up afterwards
     #[command(subcommand)]
     Test(test::Tier),
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Tools(arguments) => tools::run(&arguments),
         Task::Kube(command) => kube::run(command),
+        Task::Images(arguments) => images::run(&root(), arguments),
         Task::Test(tier) => test::run(tier),
         Task::Demo(arguments) => demo::run(&root(), arguments),
         Task::Generate(arguments) => generate::run(&root(), &arguments),

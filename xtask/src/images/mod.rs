@@ -1,0 +1,152 @@
+//! `cargo xtask images`: the images that a local Kubernetes needs, since no registry can be reached from there.
+//!
+//! They are put together from programs at hand: our own, and those in the cache of tools. An archive is written again only
+//! if something changed that it is made of.
+
+mod archive;
+mod contents;
+mod layer;
+mod names;
+mod tar;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use localkube::Cluster;
+
+use crate::Outcome;
+use contents::Programs;
+use names::Names;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The folder of the cluster to import the images into [default: .local/kube in the repository]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(root: &Path, arguments: Arguments) -> Outcome {
+    let archives = build(root)?;
+    let cluster = Cluster::open(&arguments.dir.unwrap_or_else(localkube::default_dir))?;
+    import(&cluster, &archives)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has an archive of every image in place, and tells where.
+pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
+    step(
+        "programs",
+        "firebolt-operator, firebolt-stand-in (minutes the first time)",
+    );
+    let mut cargo = crate::cargo(root);
+    cargo.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--package=firebolt-operator",
+        "--package=stand-ins",
+    ]);
+    if !cargo.status()?.success() {
+        return Err("build firebolt-operator and firebolt-stand-in".into());
+    }
+    // Beside this program: all are built into the same folder.
+    let program = std::env::current_exe()?;
+    let built = program.parent().ok_or("find the folder of this program")?;
+    let programs = Programs::find(built)?;
+    let names = Names::ask(programs.operator())?;
+    let folder = built.join("images");
+    fs::create_dir_all(&folder)?;
+    let mut paths = Vec::new();
+    for archive in contents::archives(&programs, &names)? {
+        let started = Instant::now();
+        let written = archive.ensure(&folder)?;
+        let path = archive.path(&folder);
+        let size = fs::metadata(&path)?.len() >> 20;
+        let news = if written { "written" } else { "unchanged" };
+        step(
+            "image",
+            &format!(
+                "{:9}  {size:3} MiB, {news}, {:.1} s",
+                archive.name,
+                started.elapsed().as_secs_f64()
+            ),
+        );
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// Imports archives into a cluster, under the names that their images have.
+pub(crate) fn import(cluster: &Cluster, archives: &[PathBuf]) -> Result<()> {
+    let started = Instant::now();
+    for archive in archives {
+        cluster.import_image(archive)?;
+    }
+    step(
+        "import",
+        &format!("{} archives, {:.1} s", archives.len(), started.elapsed().as_secs_f64()),
+    );
+    Ok(())
+}
+
+fn step(name: &str, news: &str) {
+    println!("{name:<10} {news}");
+}
+
+/// The SHA-256 digests of files, in their order. A program does it: in a build for development, our own code would take
+/// as long as all the rest.
+fn digests<'path>(files: impl IntoIterator<Item = &'path Path>) -> Result<Vec<String>> {
+    let mut command = Command::new("sha256sum");
+    // Otherwise, it would read its input if there are no files, and quote names of a certain kind.
+    command.arg("--zero").arg("/dev/null").args(files);
+    let printed = output(&mut command)?;
+    let digests = printed.split_terminator('\0').skip(1);
+    Ok(digests
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect())
+}
+
+/// What a command prints.
+fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("run {name}: {error}"))?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("run {name}: {}: {}", output.status, complaint.trim()).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_in_the_order_of_the_files() {
+        let folder = tempfile::tempdir().expect("create a folder");
+        let [one, two] = ["o\\ne", "two"].map(|name| folder.path().join(name));
+        fs::write(&one, "abc").expect("write a file");
+        fs::write(&two, "").expect("write a file");
+        assert_eq!(
+            digests([one.as_path(), two.as_path()]).expect("digests"),
+            [
+                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ]
+        );
+        assert!(digests([]).expect("none").is_empty());
+        assert!(digests([Path::new("/nowhere")]).is_err());
+    }
+
+    #[test]
+    fn a_failure_carries_the_complaint() {
+        let error = output(Command::new("sh").args(["-c", "echo no >&2; exit 3"])).expect_err("it fails");
+        assert_eq!(error.to_string(), "run sh: exit status: 3: no");
+    }
+}
