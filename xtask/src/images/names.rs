@@ -8,7 +8,7 @@ use super::{Result, output};
 /// The image of the operator, as in `deploy/operator.yaml`.
 pub(crate) const OPERATOR: &str = concat!("ghcr.io/firebolt-db/firebolt-operator:", env!("CARGO_PKG_VERSION"));
 /// What keeps the namespaces of a pod open. The configuration of the container runtime names it.
-pub(crate) const PAUSE: &str = "localhost/localkube/pause:1";
+pub(crate) const PAUSE: &str = localkube::SANDBOX_IMAGE;
 /// The tag of a second engine image, so that there is something to change an engine to.
 const NEXT: &str = "next";
 /// A tag of the web UI that does not move. Kubernetes asks the registry about one that does, and there is none.
