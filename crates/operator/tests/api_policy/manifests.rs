@@ -5,11 +5,12 @@ use localkube::Cluster;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use crate::operator::OPERATOR;
 use crate::stage::Stage;
 use crate::support::{SOON, eventually, service_account};
 
 pub const POLICY: &str = include_str!("../../../../deploy/admission-policy.yaml");
-const WEBHOOKS: &str = include_str!("../../../../deploy/webhooks.yaml");
+pub const WEBHOOKS: &str = include_str!("../../../../deploy/webhooks.yaml");
 
 /// The documents of a manifest.
 pub fn documents<const COUNT: usize>(manifest: &str) -> [Value; COUNT] {
@@ -24,6 +25,7 @@ pub fn documents<const COUNT: usize>(manifest: &str) -> [Value; COUNT] {
 #[rstest]
 #[case::policy(POLICY)]
 #[case::webhooks(WEBHOOKS)]
+#[case::operator(OPERATOR)]
 #[tokio::test]
 async fn the_manifests_are_accepted_as_they_are(#[case] manifest: &str) {
     let cluster = Cluster::attach();
