@@ -11,6 +11,7 @@ use firebolt_api::name::EngineNames;
 use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineStatus};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -19,7 +20,9 @@ use localkube::Cluster;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
+use tokio::task::block_in_place;
 
 use crate::audit::Mark;
 use crate::fixture::{Engine, INSTANCE, instance};
@@ -83,13 +86,13 @@ impl Scene {
     pub async fn empty() -> Self {
         static KUBECONFIG: OnceCell<PathBuf> = OnceCell::const_new();
         let cluster = Cluster::attach();
+        let client = cluster.client().await.unwrap();
         let prepare = || async {
             install_definitions(&cluster);
-            namespace::clear_earlier(&cluster);
+            namespace::clear_earlier(&client).await;
             service_account(&cluster).await
         };
         let kubeconfig = KUBECONFIG.get_or_init(prepare).await.clone();
-        let client = cluster.client().await.unwrap();
         Self {
             namespace: namespace::create(&client).await,
             node: Node::get(),
@@ -391,16 +394,12 @@ impl Drop for Scene {
         // First, or it would go on to hold what is removed here.
         self.kill_operator();
         self.node.forget(&self.namespace);
-        namespace::remove(&self.cluster, &self.namespace);
-        let lease = [
-            "delete",
-            "lease",
-            "-n",
-            OPERATOR_NAMESPACE,
-            &self.lease,
-            "--ignore-not-found",
-        ];
-        let _best_effort = self.cluster.kubectl(&lease);
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), OPERATOR_NAMESPACE);
+        let remove = async {
+            namespace::remove(&self.client, &self.namespace).await;
+            let _best_effort = leases.delete(&self.lease, &DeleteParams::default()).await;
+        };
+        block_in_place(|| Handle::current().block_on(remove));
     }
 }
 
