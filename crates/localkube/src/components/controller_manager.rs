@@ -15,6 +15,9 @@ pub(super) fn arguments(layout: &Layout) -> Vec<String> {
         "--use-service-account-credentials=true".to_owned(),
         // There is only one.
         "--leader-elect=false".to_owned(),
+        // Everything reads EndpointSlices instead. With the addresses that tests give to pods, which Endpoints may not
+        // have, it would try again and again.
+        "--controllers=*,-endpoints-controller,-endpointslice-mirroring-controller".to_owned(),
         format!("--root-ca-file={}", layout.pki("ca.crt").display()),
         format!(
             "--service-account-private-key-file={}",
