@@ -19,7 +19,7 @@ fn a_line_says_what_happened_to_a_query() {
     isolated(async {
         let mut scene = Scene::start().await;
         let _engine = scene.engine("one", 11).await;
-        let reply = send(with_body(query("one").uri("/a/b?c=d"), "SELECT 1")).await;
+        let reply = send(with_body(query("one").uri("/a/b?c=d"), "SELECT a")).await;
         reply.answer();
         let log = lines(&scene, 1).await;
         let [line] = log.as_slice() else { panic!("{log:?}") };

@@ -161,7 +161,7 @@ fn a_client_may_speak_http2_without_encryption() {
         let _engine = scene.engine("one", 11).await;
         let uri = format!("http://{GATEWAY}/a?engine=one&b=%20");
         let request = http::Request::post(uri).header(SELECTOR, "one");
-        let answer = send_http2(with_body(request, "SELECT 1")).await.unwrap().answer();
+        let answer = send_http2(with_body(request, "SELECT a")).await.unwrap().answer();
         assert_eq!((answer.target.as_str(), answer.body_bytes), ("/a?b=%20", 8));
         let refused = http::Request::get(format!("http://{GATEWAY}/"));
         let reply = send_http2(empty(refused)).await.unwrap();

@@ -61,7 +61,10 @@ impl Statement {
     /// The answer, in the default format of engines.
     pub(super) fn answer(&self, query_id: &str, elapsed: Duration) -> Value {
         let (meta, data) = match self {
-            Self::Number(number) => (json!([{ "name": "?column?", "type": "long" }]), json!([[number]])),
+            Self::Number(number) => {
+                let kind = if i32::try_from(*number).is_ok() { "int" } else { "long" };
+                (json!([{ "name": "?column?", "type": kind }]), json!([[number]]))
+            }
             Self::Sleep(_) => (json!([{ "name": "sleep", "type": "int" }]), json!([[0]])),
             Self::Insert(_) => (json!([]), json!([])),
         };
@@ -112,7 +115,7 @@ mod tests {
         let answer = Statement::Number(42).answer("q", Duration::ZERO);
         assert_eq!(answer["data"], json!([[42]]));
         assert_eq!(answer["rows"], json!(1));
-        assert_eq!(answer["meta"][0]["name"], json!("?column?"));
+        assert_eq!(answer["meta"], json!([{ "name": "?column?", "type": "int" }]));
         assert_eq!(answer["query"]["query_id"], json!("q"));
     }
 }
