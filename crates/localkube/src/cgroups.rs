@@ -42,6 +42,12 @@ pub(crate) fn create(dir: &Path, node: Node) -> Result<()> {
         for part in [of_cluster(dir), node.to_string()] {
             let parent = group.clone();
             group.push(part);
+            // Of the new kind, a group has the controllers that its parent hands down.
+            let controllers = fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
+            for controller in controllers.split_whitespace() {
+                let list = parent.join("cgroup.subtree_control");
+                fs::write(&list, format!("+{controller}")).map_err(Error::io("write", &list))?;
+            }
             fs::create_dir_all(&group).map_err(Error::io("create", &group))?;
             // Of the old kind, a group of processors starts with none, and nothing can run in it.
             for file in ["cpuset.cpus", "cpuset.mems"] {

@@ -20,16 +20,21 @@ use crate::{Error, Result, process};
 const LIMIT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 
-/// The places of a node that outlive its processes are in its folder, where there is a disk.
+/// What goes to `/run` and `/var` goes to memory, but for what is large: that is in the folder of the node. The folder of
+/// the cluster stays what it is, should it be below `/var` itself.
 const MOUNT: &str = r#"
 mount -t tmpfs -o mode=755 localkube /run
-mount -t tmpfs -o mode=755 localkube /var
-mkdir /var/lib /var/tmp
-ln -s /run /var/run
+mkdir -p /run/localkube/cluster /run/localkube/var /run/localkube/work
+mount --bind "$2" /run/localkube/cluster
+mount -t overlay -o lowerdir=/var,upperdir=/run/localkube/var,workdir=/run/localkube/work localkube /var
+mount --bind /run/localkube/cluster "$2"
 for place in lib/containerd lib/kubelet log; do
   mkdir -p "/var/$place" "$1/$place"
   mount --bind "$1/$place" "/var/$place"
 done
+# No registry is reached, and whoever asks for one hears so at once.
+: > /run/localkube/resolv.conf
+if [ -e /etc/resolv.conf ]; then mount --bind /run/localkube/resolv.conf /etc/resolv.conf; fi
 mount --make-rshared /
 ip link set lo up
 echo 1 > /proc/sys/net/ipv4/ip_forward
@@ -40,7 +45,7 @@ if [ -e $bridge ]; then echo 1 > $bridge; fi
 /// Not every kernel has dummy devices; a bridge will do, and other nodes can be plugged in.
 const FIRST: &str = r#"
 ip link add name nodes type bridge
-ip address add "$2/24" dev nodes
+ip address add "$1/24" dev nodes
 ip link set nodes up
 ip route add default dev nodes
 "#;
@@ -51,24 +56,24 @@ ip link set "$2" master nodes up
 ip route add "$4" via "$3"
 "#;
 const FURTHER: &str = r#"
-ip address add "$2/24" dev nodes
+ip address add "$1/24" dev nodes
 ip link set nodes up
-ip route add default via "$3"
+ip route add default via "$2"
 "#;
 
 /// Sets up the namespaces of `node`, whose holder runs.
 pub(crate) fn set_up(layout: &Layout, node: Node) -> Result<()> {
     await_holder(layout, node)?;
     let folder = layout.node(node, "").display().to_string();
-    run(layout, node, MOUNT, &[&folder])?;
+    let cluster = layout.dir().display().to_string();
+    run(layout, node, MOUNT, &[&folder, &cluster])?;
     match node {
-        Node::First => run(layout, node, FIRST, &[&folder, node.address()]),
+        Node::First => run(layout, node, FIRST, &[node.address()]),
         Node::Second => {
             let holder = holder(layout.dir(), node)?.to_string();
             let plug = [holder.as_str(), node.name(), node.address(), node.pods()];
-            // The far end gets its address first: a route leads only through a neighbour that could answer.
             run(layout, Node::First, PLUG, &plug)?;
-            run(layout, node, FURTHER, &[&folder, node.address(), Node::First.address()])
+            run(layout, node, FURTHER, &[node.address(), Node::First.address()])
         }
     }
 }

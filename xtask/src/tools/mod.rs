@@ -55,8 +55,8 @@ pub(crate) enum Source {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let tools = Tools::from_env()?;
     let wanted = |tool: &Tool| match arguments.only.as_slice() {
-        // What only `make lint` or `make mutants` needs is made when it is needed.
-        [] => !matches!(tool, Tool::CargoDeny | Tool::CargoMutants),
+        // What only `make lint` or `make mutants` needs is made when it is needed, and so is what waits for a chart.
+        [] => !matches!(tool, Tool::CargoDeny | Tool::CargoMutants | Tool::Helm),
         only => only.contains(tool),
     };
     let wanted: Vec<Tool> = Tool::ALL.into_iter().filter(wanted).collect();
