@@ -1,10 +1,10 @@
 # Thin lines over cargo and cargo xtask. `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-api test-gateway tools lint mutants generate
+.PHONY: help demo demo-down test test-unit test-api test-gateway test-e2e tools lint mutants generate
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: tools ## Run the operator on a local Kubernetes and show what it offers
 	cargo xtask demo
@@ -12,7 +12,7 @@ demo: tools ## Run the operator on a local Kubernetes and show what it offers
 demo-down: ## Remove every trace of the demo
 	cargo xtask kube down --dir .local/demo
 
-test: test-unit test-api test-gateway ## Run every tier, quickest first
+test: test-unit test-api test-gateway test-e2e ## Run every tier, quickest first
 
 test-unit: ## Run the tests that need no cluster
 	@echo "=== tier: unit ==="
@@ -25,6 +25,10 @@ test-api: tools ## Run the tests against a real API server
 test-gateway: tools ## Run the tests of the gateway with the real Envoy
 	@echo "=== tier: gateway ==="
 	cargo xtask test gateway
+
+test-e2e: tools ## Run the tests on a whole cluster, with a node and pods
+	@echo "=== tier: e2e ==="
+	cargo xtask test e2e
 
 tools: ## Build and fetch the pinned tools into a cache outside the tree, once
 	cargo xtask tools

@@ -20,7 +20,7 @@ const WALLS: [(&str, &[&str]); 9] = [
     ("kubectl-firebolt", &["firebolt-api", "firebolt-core"]),
     ("localkube", &[]),
     ("stand-ins", &["firebolt-api"]),
-    ("e2e", &["firebolt-api", "localkube"]),
+    ("e2e", &["firebolt-api", "localkube", "stand-ins"]),
     ("xtask", &["firebolt-api", "firebolt-core", "localkube", "stand-ins"]),
 ];
 

@@ -5,6 +5,7 @@ mod demo;
 mod deny;
 mod generate;
 mod images;
+mod install;
 mod kube;
 mod lint;
 mod mutants;

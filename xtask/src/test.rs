@@ -1,22 +1,30 @@
 //! `cargo xtask test`: the tiers of tests, each with what it needs.
 //!
 //! The name of an integration test says its tier: `tests/api*` needs a real API server, `tests/gateway*` and
-//! `tests/envoy*` need the real Envoy, any other needs nothing.
+//! `tests/envoy*` need the real Envoy, `tests/e2e*` need a whole cluster, any other needs nothing.
 
-use std::process::{Command, ExitCode};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
 
 use clap::Subcommand;
 use localkube::{ATTACH_VARIABLE, Cluster, Options};
+use serde_json::Value;
 
-use crate::Outcome;
+use crate::{Outcome, images, install};
 
 const API: &str = "api";
 const GATEWAY: &str = "gateway";
 const ENVOY: &str = "envoy";
+const E2E: &str = "e2e";
 /// Tests of the API tier wait for others most of the time, so more of them run than there are cores.
 const API_THREADS: &str = "4";
 /// Tests of the gateway tier wait as well, for timers and name servers.
 const GATEWAY_THREADS: &str = "4";
+/// Tests with a whole cluster wait for pods. Those that disturb the cluster itself run alone.
+const E2E_PROGRAMS: [(&str, &str); 2] = [("e2e", "4"), ("e2e_disruptive", "1")];
 
 #[derive(Subcommand)]
 pub(crate) enum Tier {
@@ -38,6 +46,12 @@ pub(crate) enum Tier {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Integration tests called e2e…, on a whole cluster: their own, or that which is attached to
+    E2e {
+        /// Passed on to the test programs
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
 }
 
 pub(crate) fn run(tier: Tier) -> Outcome {
@@ -45,6 +59,7 @@ pub(crate) fn run(tier: Tier) -> Outcome {
         Tier::Unit { arguments } => unit(&arguments),
         Tier::Api { arguments } => api(&arguments),
         Tier::Gateway { arguments } => gateway(&arguments),
+        Tier::E2e { arguments } => e2e(&arguments),
     }
 }
 
@@ -85,9 +100,77 @@ fn gateway(arguments: &[String]) -> Outcome {
     )
 }
 
+fn e2e(arguments: &[String]) -> Outcome {
+    let programs = compiled(&["--test", "e2e*"])?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let cluster = match std::env::var_os(ATTACH_VARIABLE) {
+        Some(dir) => Cluster::open(Path::new(&dir))?,
+        None => runtime.block_on(whole_cluster())?,
+    };
+    for (name, threads) in E2E_PROGRAMS {
+        let program = programs.get(name);
+        let program = program.ok_or_else(|| format!("find the test program {name}"))?;
+        // In the network of the cluster, pods and Services are reached by their addresses.
+        let status = cluster
+            .inside(program)?
+            .args(arguments)
+            .current_dir(crate::root().join("e2e"))
+            .env(ATTACH_VARIABLE, cluster.dir())
+            .env("RUST_TEST_THREADS", threads)
+            .status()?;
+        if !status.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts a cluster that has all that tests need: a node, the images, the operator.
+async fn whole_cluster() -> Result<Cluster, Box<dyn Error>> {
+    let root = crate::root();
+    let archives = images::build(&root)?;
+    let started = Instant::now();
+    let options = Options {
+        nodes: 1,
+        ..Options::default()
+    };
+    let cluster = Cluster::start(options).await?;
+    tell("cluster", "with a node is ready", started);
+    images::import(&cluster, &archives)?;
+    let started = Instant::now();
+    install::operator(&root, &cluster)?;
+    tell("operator", "is ready, and its webhooks are trusted", started);
+    Ok(cluster)
+}
+
+fn tell(subject: &str, news: &str, since: Instant) {
+    println!("{subject:<10} {news}, {:.1} s", since.elapsed().as_secs_f64());
+}
+
+/// Compiles integration tests, and returns their programs by name.
+fn compiled(tests: &[&str]) -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
+    let mut command = cargo_test();
+    command
+        .args(tests)
+        .args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let output = command.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err("compile the tests".into());
+    }
+    let mut programs = BTreeMap::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let message: Value = serde_json::from_str(line)?;
+        let (name, program) = (message["target"]["name"].as_str(), message["executable"].as_str());
+        if let (Some(name), Some(program), true) = (name, program, message["profile"]["test"] == true) {
+            programs.insert(name.to_owned(), PathBuf::from(program));
+        }
+    }
+    Ok(programs)
+}
+
 /// Whether an integration test belongs to another tier than that which needs nothing.
 fn needs_more(test: &str) -> bool {
-    [API, GATEWAY, ENVOY].iter().any(|tier| test.starts_with(tier))
+    [API, GATEWAY, ENVOY, E2E].iter().any(|tier| test.starts_with(tier))
 }
 
 fn cargo_test() -> Command {
@@ -97,7 +180,7 @@ fn cargo_test() -> Command {
 }
 
 /// The names of all integration tests of the workspace.
-fn integration_tests() -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn integration_tests() -> Result<Vec<String>, Box<dyn Error>> {
     let packages = crate::packages(&crate::root())?;
     let targets = packages
         .iter()

@@ -1,0 +1,51 @@
+//! A client of gateways and pods that sends one request and takes what comes.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long an answer may take. A net for what hangs, not a measure.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The status of the answer.
+    pub status: u16,
+    /// The body of the answer.
+    pub body: String,
+}
+
+impl Reply {
+    /// The body as JSON.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("read the answer {self:?}: {error}"))
+    }
+}
+
+/// Sends a request on a connection of its own.
+pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> Result<Reply, String> {
+    let exchange = async {
+        let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
+            .await
+            .map_err(|error| error.to_string())?;
+        tokio::spawn(connection);
+        let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.map_err(|error| error.to_string())?;
+        let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+        Ok(Reply { status, body })
+    };
+    timeout(LIMIT, exchange)
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer after {LIMIT:?}")))
+}

@@ -1,0 +1,114 @@
+//! How far instance and engines of a scene are.
+
+use firebolt_api::condition::Condition;
+use firebolt_api::key::Label;
+use firebolt_api::name::EngineNames;
+use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineStatus, FireboltInstance, InstancePhase};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::fixture::Engine;
+use super::scene::{INSTANCE, Scene};
+
+impl Scene {
+    /// Waits until the latest edit of the instance is carried out and all of it is ready.
+    pub async fn instance_is_ready(&self) -> FireboltInstance {
+        let is = |instance: &FireboltInstance| {
+            instance.status.as_ref().is_some_and(|status| {
+                status.phase == Some(InstancePhase::Ready) && status.observed_generation == instance.metadata.generation
+            })
+        };
+        self.becomes(INSTANCE, "is ready", is).await
+    }
+
+    /// Applies an engine that is new, and waits until it serves.
+    pub async fn deploy(&self, engine: &Engine) -> FireboltEngineStatus {
+        self.apply(engine).await;
+        self.settles(&engine.0.name_any(), 0).await
+    }
+
+    /// Waits until the engine is at rest with this generation, and nothing of another is left.
+    pub async fn settles(&self, engine: &str, generation: i64) -> FireboltEngineStatus {
+        let sentence = format!("is at rest with generation {generation}");
+        let status = self.rests(engine, &sentence, |active| active == generation).await;
+        let left = self.generations(engine).await;
+        assert_eq!(
+            left,
+            [generation],
+            "engine {engine} is at rest, but not with one generation"
+        );
+        status
+    }
+
+    /// Waits until the engine is at rest after its latest edit, and returns its generation.
+    pub async fn comes_to_rest(&self, engine: &str) -> i64 {
+        self.rests(engine, "is at rest", |_| true).await.active_generation
+    }
+
+    async fn rests(&self, engine: &str, sentence: &str, with: impl Fn(i64) -> bool) -> FireboltEngineStatus {
+        let is = |engine: &FireboltEngine| {
+            engine.status.as_ref().is_some_and(|status| {
+                let ended = matches!(status.phase, Some(EnginePhase::Stable | EnginePhase::Stopped));
+                let carried_out = status.observed_generation == engine.metadata.generation;
+                let whole = status.current_generation == status.active_generation;
+                ended && carried_out && whole && with(status.active_generation)
+            })
+        };
+        let found = self.becomes(engine, sentence, is).await;
+        found.status.expect("a phase stands in a status")
+    }
+
+    /// Waits until the engine is in the phase.
+    pub async fn reaches(&self, engine: &str, phase: EnginePhase) -> FireboltEngineStatus {
+        let is = |engine: &FireboltEngine| engine.status.as_ref().and_then(|status| status.phase) == Some(phase);
+        let found = self.becomes(engine, &format!("is {phase}"), is).await;
+        found.status.expect("a phase stands in a status")
+    }
+
+    /// Waits until the condition `Ready` of the engine has the reason.
+    pub async fn says(&self, engine: &str, reason: &str) -> Condition {
+        let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.reason == reason);
+        let found = self.becomes(engine, &format!("says {reason}"), has).await;
+        ready(&found).expect("it has a reason")
+    }
+
+    /// Waits until the message of the condition `Ready` of the engine contains the text.
+    pub async fn tells(&self, engine: &str, text: &str) -> Condition {
+        let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.message.contains(text));
+        let found = self.becomes(engine, &format!("tells {text:?}"), has).await;
+        ready(&found).expect("it has a message")
+    }
+
+    /// The generations of which there is a StatefulSet that stays, in order.
+    pub async fn generations(&self, engine: &str) -> Vec<i64> {
+        let mut sets = self.list::<StatefulSet>(&format!("{}={engine}", Label::Engine)).await;
+        sets.retain(|set| set.metadata.deletion_timestamp.is_none());
+        let number = |set: &StatefulSet| set.labels()[Label::Generation.key()].parse().expect("a number");
+        let mut generations: Vec<i64> = sets.iter().map(number).collect();
+        generations.sort_unstable();
+        generations
+    }
+
+    /// The pods of a generation that are not being deleted, in the order of their names.
+    pub async fn pods(&self, engine: &str, generation: i64) -> Vec<Pod> {
+        let labels = format!("{}={engine},{}={generation}", Label::Engine, Label::Generation);
+        let mut pods = self.list::<Pod>(&labels).await;
+        pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        pods.sort_by_key(ResourceExt::name_any);
+        pods
+    }
+
+    /// The names of the pods that a generation of so many replicas has.
+    #[must_use]
+    pub fn pod_names(engine: &str, generation: i64, replicas: i32) -> Vec<String> {
+        let name = |ordinal| EngineNames(engine).pod(generation, ordinal);
+        (0..replicas).map(name).collect()
+    }
+}
+
+/// The condition `Ready` of an engine.
+fn ready(engine: &FireboltEngine) -> Option<Condition> {
+    let mut conditions = engine.status.iter().flat_map(|status| &status.conditions);
+    conditions.find(|condition| condition.type_ == "Ready").cloned()
+}

@@ -1,0 +1,75 @@
+//! Queries of a scene, and other requests to its pods.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use firebolt_api::name::InstanceNames;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Bytes;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use stand_ins::engine::{DURATION_HEADER, ID_HEADER};
+use tokio::task::JoinHandle;
+
+use super::client::{self, Reply};
+use super::scene::{INSTANCE, Scene};
+use super::traffic::Traffic;
+
+/// The header that selects an engine.
+const SELECTOR: &str = "x-firebolt-engine";
+
+impl Scene {
+    /// Sends a request to a port of a pod.
+    pub async fn ask_pod(&self, pod: &str, port: u16, path: &str, body: &str) -> Reply {
+        let address = self.get::<Pod>(pod).await.status.and_then(|status| status.pod_ip);
+        let address = address.unwrap_or_else(|| panic!("pod {pod} has no address"));
+        let address = SocketAddr::new(address.parse().expect("an address"), port);
+        let request = Request::post(path)
+            .header("host", pod)
+            .body(Full::new(Bytes::from(body.to_owned())))
+            .expect("a valid request");
+        client::send(address, request)
+            .await
+            .unwrap_or_else(|error| panic!("ask pod {pod} for {path}: {error}"))
+    }
+
+    /// Sends a statement to an engine through the gateway.
+    pub async fn query(&self, engine: &str, statement: &str) -> Reply {
+        let request = query(engine).body(Full::new(Bytes::from(statement.to_owned())));
+        client::send(self.gateway().await, request.expect("a valid request"))
+            .await
+            .unwrap_or_else(|error| panic!("query engine {engine}: {error}"))
+    }
+
+    /// Sends a query that takes its time, and waits until an engine executes it. What it returns is what becomes of it.
+    pub async fn begin_query(&self, engine: &str, id: &str, lasts: Duration) -> JoinHandle<Result<Reply, String>> {
+        let request = query(engine)
+            .header(ID_HEADER, id)
+            .header(DURATION_HEADER, format!("{}ms", lasts.as_millis()))
+            .body(Full::default())
+            .expect("a valid request");
+        let gateway = self.gateway().await;
+        let running = tokio::spawn(async move { client::send(gateway, request).await });
+        let begun = async || (!self.executed_by(id).is_empty()).then_some(());
+        self.eventually(&format!("query {id} is executed"), begun).await;
+        running
+    }
+
+    /// Lets clients query an engine without a pause, and waits until they are answered.
+    pub async fn traffic(&self, engine: &str) -> Traffic<'_> {
+        Traffic::start(self, engine).await
+    }
+
+    /// Where clients reach the gateway.
+    pub async fn gateway(&self) -> SocketAddr {
+        let service = self.get::<Service>(&InstanceNames(INSTANCE).gateway()).await;
+        let address = service.spec.and_then(|spec| spec.cluster_ip);
+        let address = address.expect("the gateway's Service has an address");
+        SocketAddr::new(address.parse().expect("an address"), 80)
+    }
+}
+
+/// A query for an engine.
+fn query(engine: &str) -> hyper::http::request::Builder {
+    Request::post("/").header("host", "gateway").header(SELECTOR, engine)
+}

@@ -1,0 +1,59 @@
+//! The operator as users install it: from the manifests in `deploy`, into a local Kubernetes that has a node.
+
+use std::error::Error;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use localkube::Cluster;
+
+/// What is applied, in this order.
+const MANIFESTS: [&str; 5] = [
+    "crds",
+    "rbac.yaml",
+    "operator.yaml",
+    "webhooks.yaml",
+    "admission-policy.yaml",
+];
+/// How long the operator may take to run, and its webhooks to be trusted.
+const LIMIT: Duration = Duration::from_mins(3);
+const POLL: Duration = Duration::from_millis(200);
+
+/// Installs the operator, and waits until all replicas are ready and the API server trusts their webhooks. The images have
+/// to be there already.
+pub(crate) fn operator(root: &Path, cluster: &Cluster) -> Result<(), Box<dyn Error>> {
+    let manifests = MANIFESTS.map(|name| root.join("deploy").join(name).display().to_string());
+    let files = manifests.iter().flat_map(|manifest| ["-f", manifest]);
+    // What an earlier version has left is replaced.
+    let apply = ["apply", "--server-side", "--force-conflicts"];
+    cluster.kubectl(&apply.into_iter().chain(files).collect::<Vec<_>>())?;
+    let timeout = format!("--timeout={}s", LIMIT.as_secs());
+    let deployment = "deployment/firebolt-operator";
+    cluster.kubectl(&["rollout", "status", deployment, "-n", "firebolt-system", &timeout])?;
+    wait_for_trust(cluster)
+}
+
+/// Waits until every webhook has the certificate authority of the operator.
+fn wait_for_trust(cluster: &Cluster) -> Result<(), Box<dyn Error>> {
+    let registered = [
+        "get",
+        "validatingwebhookconfiguration/firebolt-operator",
+        "mutatingwebhookconfiguration/firebolt-operator",
+        "-o",
+    ];
+    let words = |path: &str| -> Result<usize, Box<dyn Error>> {
+        let path = format!("jsonpath={{.items[*].webhooks[*].{path}}}");
+        Ok(cluster
+            .kubectl(&[&registered[..], &[&path]].concat())?
+            .split_whitespace()
+            .count())
+    };
+    let deadline = Instant::now() + LIMIT;
+    while words("clientConfig.caBundle")? < words("name")? {
+        if Instant::now() > deadline {
+            return Err("wait for the caBundle of the webhooks".into());
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
