@@ -9,20 +9,19 @@ use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use localkube::Cluster;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::fixture::{ENGINE, INSTANCE, engine_of, instance};
 use crate::objects::{Objects, eventually};
+use crate::support::clear::{finish, remove_namespace};
 use crate::support::{OPERATOR_NAMESPACE, Operator, install_definitions, namespace, service_account};
 
 const WEBHOOKS: &str = include_str!("../../../../deploy/webhooks.yaml");
 /// Where nobody listens.
 pub const NOBODY: &str = "127.0.0.1:1";
-/// The kinds of configurations, for kubectl.
-const CONFIGURATIONS: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
 
 /// A process of the operator, and where it answers the API server.
 pub struct Replica {
@@ -250,19 +249,19 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        let name = self.namespace.clone();
-        let _best_effort = self.kubectl(&["delete", CONFIGURATIONS, &name, "--ignore-not-found"], "");
+        let (name, now) = (self.namespace.clone(), DeleteParams::default());
+        finish(async {
+            let _best_effort = self.validating().delete(&name, &now).await;
+            let _best_effort = self.mutating().delete(&name, &now).await;
+        });
         self.replicas.clear();
-        let all = "fireboltengines,fireboltengineclasses,fireboltinstances";
-        let held = self.kubectl(&["get", all, "--output=name"], "").unwrap_or_default();
-        for object in held.lines() {
-            // Nobody is left who would take it off.
-            let release = r#"--patch={"metadata":{"finalizers":null}}"#;
-            let _best_effort = self.kubectl(&["patch", object, "--type=merge", release], "");
-        }
-        let _best_effort = self.kubectl(&["delete", "clusterrole,clusterrolebinding", &name], "");
-        let secret = ["secret", "--ignore-not-found", "--namespace", OPERATOR_NAMESPACE, &name];
-        let _best_effort = self.cluster.kubectl(&[&["delete"], secret.as_slice()].concat());
-        let _best_effort = self.kubectl(&["delete", "namespace", &name, "--wait=false"], "");
+        let (roles, bindings): (Api<ClusterRole>, Api<ClusterRoleBinding>) =
+            (Api::all(self.client.clone()), Api::all(self.client.clone()));
+        finish(async {
+            let _best_effort = bindings.delete(&name, &now).await;
+            let _best_effort = roles.delete(&name, &now).await;
+            let _best_effort = self.secrets().delete(&name, &now).await;
+            remove_namespace(&self.client, &name).await;
+        });
     }
 }

@@ -1,12 +1,11 @@
 //! The namespaces of the stories: one each, gone with the story.
 
-use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::scene::Namespaced;
+use crate::support::clear::remove_namespace;
 
 /// What tells them from others.
 const NAMESPACE_LABEL: &str = "tests.firebolt.io/story";
@@ -28,31 +27,6 @@ pub async fn clear_earlier(client: &Client) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let earlier = namespaces.list(&ListParams::default().labels(NAMESPACE_LABEL)).await;
     for namespace in earlier.expect("list namespaces") {
-        remove(client, &namespace.name_any()).await;
-    }
-}
-
-/// Has the namespace go, without waiting for it. Best effort: whatever stays is removed by the next process.
-pub async fn remove(client: &Client, name: &str) {
-    release::<FireboltEngine>(client, name).await;
-    release::<FireboltInstance>(client, name).await;
-    release::<FireboltEngineClass>(client, name).await;
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let _best_effort = namespaces.delete(name, &DeleteParams::default()).await;
-}
-
-/// Takes the finalizers off every object of the kind: nobody is left who would.
-async fn release<K: Namespaced>(client: &Client, namespace: &str) {
-    let objects: Api<K> = Api::namespaced(client.clone(), namespace);
-    let held = objects.list_metadata(&ListParams::default()).await;
-    for object in held
-        .into_iter()
-        .flatten()
-        .filter(|object| !object.finalizers().is_empty())
-    {
-        let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-        let _best_effort = objects
-            .patch_metadata(&object.name_any(), &PatchParams::default(), &patch)
-            .await;
+        remove_namespace(client, &namespace.name_any()).await;
     }
 }

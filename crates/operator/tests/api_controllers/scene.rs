@@ -20,14 +20,13 @@ use localkube::Cluster;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
-use tokio::task::block_in_place;
 
 use crate::audit::Mark;
 use crate::fixture::{Engine, INSTANCE, instance};
 use crate::namespace;
 use crate::node::Node;
+use crate::support::clear::{finish, remove_namespace};
 use crate::support::{OPERATOR_NAMESPACE, Operator, install_definitions, service_account, unique};
 
 /// How long anything may take that should happen soon, on a machine that is busy with everything else.
@@ -395,11 +394,11 @@ impl Drop for Scene {
         self.kill_operator();
         self.node.forget(&self.namespace);
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), OPERATOR_NAMESPACE);
-        let remove = async {
-            namespace::remove(&self.client, &self.namespace).await;
+        finish(async {
+            // Whatever stays is removed by the next process.
+            remove_namespace(&self.client, &self.namespace).await;
             let _best_effort = leases.delete(&self.lease, &DeleteParams::default()).await;
-        };
-        block_in_place(|| Handle::current().block_on(remove));
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod clear;
 pub mod tls;
 
 use std::io::{BufRead, BufReader, Read, Write};

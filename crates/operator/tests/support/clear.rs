@@ -1,0 +1,44 @@
+//! Clears up after a test with the client that it has: a process of kubectl for each step costs more than the test.
+
+#![allow(clippy::disallowed_methods, reason = "tests write to the cluster as users do")]
+
+use std::fmt::Debug;
+
+use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
+
+/// Does what is left to do when a value is dropped, in a test whose runtime has several threads.
+pub fn finish(work: impl Future<Output = ()>) {
+    block_in_place(|| Handle::current().block_on(work));
+}
+
+/// Has the namespace go with everything in it, without waiting. Best effort.
+pub async fn remove_namespace(client: &Client, name: &str) {
+    release::<FireboltEngine>(client, name).await;
+    release::<FireboltInstance>(client, name).await;
+    release::<FireboltEngineClass>(client, name).await;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let _best_effort = namespaces.delete(name, &DeleteParams::default()).await;
+}
+
+/// Takes the finalizers off every object of the kind: nobody is left who would.
+async fn release<K>(client: &Client, namespace: &str)
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let objects: Api<K> = Api::namespaced(client.clone(), namespace);
+    let listed = objects.list_metadata(&ListParams::default()).await;
+    for object in listed.into_iter().flatten() {
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        let _best_effort = objects
+            .patch_metadata(&object.name_any(), &PatchParams::default(), &patch)
+            .await;
+    }
+}
