@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write to the cluster as users do")]
 
 use std::fmt::Debug;
+use std::thread;
 
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use k8s_openapi::NamespaceResourceScope;
@@ -12,11 +13,15 @@ use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::runtime::Handle;
-use tokio::task::block_in_place;
 
 /// Does what is left to do when a value is dropped, in a test whose runtime has several threads.
-pub fn finish(work: impl Future<Output = ()>) {
-    block_in_place(|| Handle::current().block_on(work));
+///
+/// On a thread of its own: one that waits for two futures at once takes the wake-ups of the one for those of the other.
+pub fn finish(work: impl Future<Output = ()> + Send) {
+    let runtime = Handle::current();
+    thread::scope(|scope| {
+        scope.spawn(|| runtime.block_on(work));
+    });
 }
 
 /// Has the namespace go with everything in it, without waiting. Best effort.
