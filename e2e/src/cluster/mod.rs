@@ -27,15 +27,19 @@
 
 mod client;
 mod fixture;
+mod history;
+mod kill;
 mod operator;
 mod progress;
 mod query;
+mod quota;
 mod report;
 mod scene;
 mod traffic;
 
 pub use client::Reply;
 pub use fixture::{Class, Engine, Instance, NEXT_ENGINE_IMAGE};
+pub use history::History;
 pub use operator::Operator;
 pub use scene::{INSTANCE, Namespaced, Scene};
 pub use traffic::Traffic;

@@ -89,7 +89,7 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 /// The processes of a pod's containers. The control group of each is named after its container.
-fn processes(pod: &Pod) -> Vec<Pid> {
+pub(super) fn processes(pod: &Pod) -> Vec<Pid> {
     let statuses = pod
         .status
         .iter()

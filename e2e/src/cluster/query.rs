@@ -17,6 +17,8 @@ use super::traffic::Traffic;
 
 /// The header that selects an engine.
 const SELECTOR: &str = "x-firebolt-engine";
+/// What the gateway says of an engine that is not there.
+const UNAVAILABLE: &str = "engine_unavailable";
 
 impl Scene {
     /// Sends a request to a port of a pod.
@@ -39,6 +41,29 @@ impl Scene {
         client::send(self.gateway().await, request.expect("a valid request"))
             .await
             .unwrap_or_else(|error| panic!("query engine {engine}: {error}"))
+    }
+
+    /// Waits until an engine answers. Until then, the gateway has to say that nothing was executed.
+    pub async fn answers(&self, engine: &str) {
+        let answered = async || {
+            let reply = self.query(engine, "SELECT 42").await;
+            let answered = reply.status == 200;
+            assert!(answered || was_turned_away(&reply), "{reply:?}");
+            answered.then_some(())
+        };
+        self.eventually(&format!("engine {engine} answers"), answered).await;
+    }
+
+    /// Waits until queries for an engine are turned away because it is not there.
+    pub async fn does_not_answer(&self, engine: &str) {
+        let turned_away = async || {
+            let reply = self.query(engine, "SELECT 42").await;
+            // An address that the gateway still knows, and nobody has any more, is given up after some attempts.
+            assert!(was_turned_away(&reply), "{reply:?}");
+            (reply.json()["error"]["code"] == UNAVAILABLE).then_some(())
+        };
+        let sentence = format!("queries for engine {engine} are turned away");
+        self.eventually(&sentence, turned_away).await;
     }
 
     /// Sends a query that takes its time, and waits until an engine executes it. What it returns is what becomes of it.
@@ -67,6 +92,12 @@ impl Scene {
         let address = address.expect("the gateway's Service has an address");
         SocketAddr::new(address.parse().expect("an address"), 80)
     }
+}
+
+/// Whether the gateway says that the query was not executed, since the engine is not there.
+fn was_turned_away(reply: &Reply) -> bool {
+    let code = &reply.json()["error"]["code"];
+    reply.status == 503 && (code == UNAVAILABLE || code == "engine_unreachable")
 }
 
 /// A query for an engine.

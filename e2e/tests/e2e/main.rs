@@ -3,5 +3,9 @@
 //! Each test has a namespace of its own, and nothing that it does reaches beyond it. What does is in `e2e_disruptive`.
 
 mod bring_up;
+mod broken;
+mod deletion;
 mod drain;
+mod killed;
+mod stopping;
 mod zero_downtime;

@@ -1,0 +1,86 @@
+//! All that an object ever was, for what passes too quickly to be seen by looking from time to time.
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use kube::ResourceExt;
+use kube::api::{WatchEvent, WatchParams};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use super::scene::{Namespaced, Scene};
+
+/// The states of one object, from the moment at which the history began.
+pub struct History<'scene, K> {
+    scene: &'scene Scene,
+    name: String,
+    told: Vec<K>,
+    news: UnboundedReceiver<K>,
+    watch: JoinHandle<()>,
+}
+
+impl Scene {
+    /// Writes down all states of an object from now on.
+    pub async fn history<K: Namespaced + Send + Sync + 'static>(&self, name: &str) -> History<'_, K> {
+        let parameters = WatchParams::default().fields(&format!("metadata.name={name}"));
+        // From the present state on.
+        let events = self.api().watch(&parameters, "0").await;
+        let events = events.expect("watch an object").boxed();
+        let (sender, news) = unbounded_channel();
+        History {
+            scene: self,
+            name: name.to_owned(),
+            told: Vec::new(),
+            news,
+            watch: tokio::spawn(follow(events, sender)),
+        }
+    }
+}
+
+impl<K: Namespaced> History<'_, K> {
+    /// Waits until the object is as described in a state that was not looked at yet, and returns that.
+    pub async fn reaches(&mut self, sentence: &str, is: impl Fn(&K) -> bool) -> K {
+        let Self { scene, told, news, .. } = self;
+        let found = async || {
+            loop {
+                let state = match news.try_recv() {
+                    Ok(state) => state,
+                    Err(TryRecvError::Empty) => return None,
+                    Err(TryRecvError::Disconnected) => panic!("the watch ended, and still not: {sentence}"),
+                };
+                told.push(state.clone());
+                if is(&state) {
+                    return Some(state);
+                }
+            }
+        };
+        scene.eventually(sentence, found).await
+    }
+
+    /// All states until now.
+    pub async fn until_now(&mut self) -> &[K] {
+        let name = self.name.clone();
+        let now = self.scene.get::<K>(&name).await.resource_version();
+        let is_now = |state: &K| state.resource_version() == now;
+        if !self.told.iter().any(is_now) {
+            self.reaches(&format!("the present state of {name} is told"), is_now)
+                .await;
+        }
+        &self.told
+    }
+}
+
+impl<K> Drop for History<'_, K> {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}
+
+async fn follow<K>(mut events: BoxStream<'static, kube::Result<WatchEvent<K>>>, states: UnboundedSender<K>) {
+    while let Some(event) = events.next().await {
+        if let WatchEvent::Added(state) | WatchEvent::Modified(state) = event.expect("watch an object") {
+            // Nobody listens any more when the test is over.
+            let _over = states.send(state);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Limits of a whole namespace.
+
+use k8s_openapi::api::core::v1::ResourceQuota;
+use serde_json::json;
+
+use super::scene::Scene;
+
+impl Scene {
+    /// Limits what all pods of the namespace may have of a resource, and waits until Kubernetes has counted what they have.
+    pub async fn limit(&self, quota: &str, resource: &str, most: &str) {
+        let manifest = json!({
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": { "name": quota },
+            "spec": { "hard": { resource: most } },
+        });
+        let manifest: ResourceQuota = serde_json::from_value(manifest).expect("a quota");
+        self.apply(&Box::new(manifest)).await;
+        let is_counted = |quota: &ResourceQuota| quota.status.as_ref().is_some_and(|status| status.used.is_some());
+        self.becomes(quota, "is counted", is_counted).await;
+    }
+}
