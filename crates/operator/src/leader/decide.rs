@@ -192,7 +192,7 @@ pub enum Request {
     Renew,
 }
 
-/// Chooses the next step. `retry_at` is set after a failed request and holds back the next one.
+/// Chooses the next step. `retry_at` is set after a failed request, holds back the next one, and is cleared by its success.
 #[must_use]
 pub fn decide(
     seen: Option<&Seen>,
@@ -214,8 +214,12 @@ fn decide_candidate(
     retry_at: Option<Instant>,
     now: Instant,
 ) -> Step {
-    if let Some(at) = retry_at.filter(|&at| at > now) {
-        return Step::Wait(at);
+    match retry_at {
+        Some(at) if at > now => return Step::Wait(at),
+        // A failure is over only when a request has succeeded. What the watch shows meanwhile, such as whoever won the race
+        // for a new Lease, would otherwise be waited for as if nothing had failed.
+        Some(_) => return Step::Request(Request::Look),
+        None => {}
     }
     let Some(seen) = seen else {
         return Step::Request(Request::Look);

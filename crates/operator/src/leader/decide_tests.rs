@@ -192,6 +192,28 @@ fn failures_hold_back_the_next_request_but_never_the_end_of_a_term() {
     );
 }
 
+/// Otherwise, whoever loses the race for a new Lease would rest on what the watch shows, and never be ready.
+#[test]
+fn a_candidate_whose_request_failed_looks_again_although_it_knows_who_leads() {
+    let start = Instant::now();
+    let seen = Seen {
+        record: Some(held_by("other")),
+        changed: start,
+        promised_until: None,
+        live: false,
+    };
+    let standing = Standing::Candidate { sent: Some(claim()) };
+    let retry_at = Some(start + seconds(1.0));
+    let step = |at| {
+        relative(
+            decide(Some(&seen), &standing, TIMING, retry_at, start + seconds(at)),
+            start,
+        )
+    };
+    assert_eq!(step(0.5), wait(1.0));
+    assert_eq!(step(1.0), Step::Request(Request::Look));
+}
+
 #[test]
 fn only_a_change_of_the_record_restarts_the_wait() {
     let start = Instant::now();
