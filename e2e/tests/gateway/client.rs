@@ -98,8 +98,9 @@ pub async fn ask(engine: &str) -> Reply {
     send(empty(query(engine))).await
 }
 
-/// A connection that is kept for several requests.
+/// A connection that is kept for several requests, and replaced when the gateway has ended it.
 pub struct Connection {
+    address: SocketAddr,
     sender: http1::SendRequest<Full<Bytes>>,
 }
 
@@ -112,11 +113,14 @@ impl Connection {
         let socket = TcpStream::connect(address).await.expect("connect to the gateway");
         let (sender, connection) = http1::handshake(TokioIo::new(socket)).await.expect("shake hands");
         tokio::spawn(connection);
-        Self { sender }
+        Self { address, sender }
     }
 
     pub async fn send(&mut self, query: Query) -> hyper::Result<Reply> {
-        self.sender.ready().await?;
+        // Nothing was sent yet, so nothing is sent twice.
+        if self.sender.ready().await.is_err() {
+            *self = Self::to(self.address).await;
+        }
         let reply = timeout(SOON, async { whole(self.sender.send_request(query).await?).await });
         reply.await.expect("an answer in time")
     }

@@ -11,6 +11,7 @@ mod scripted;
 mod access_log;
 mod addresses;
 mod bodies;
+mod connections;
 mod cutover;
 mod failures;
 mod families;

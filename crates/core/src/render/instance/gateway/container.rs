@@ -13,7 +13,8 @@ use crate::resolve::{hardened, withdrawal};
 const USER: i64 = 101;
 const CONFIG_FOLDER: &str = "/etc/envoy";
 
-/// How long a pod that is to stop goes on serving, in seconds: until then, nobody is sent to it any more.
+/// How long a pod that is to stop goes on serving, in seconds: until then, nobody is sent to it any more, and whoever was
+/// connected has been asked to open another connection.
 const WITHDRAWAL: i64 = 10;
 
 /// Puts the operator's part around the user's.
@@ -58,5 +59,18 @@ fn probe(initial_delay: i32, period: i32, timeout: i32, failures: i32) -> Probe 
         timeout_seconds: Some(timeout),
         failure_threshold: Some(failures),
         ..Probe::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::instance::gateway::envoy::CONNECTION_LIFE;
+
+    #[test]
+    fn clients_leave_a_pod_that_is_to_stop_before_it_ends() {
+        // The other half is for those that connect before everybody has heard that the pod is to stop.
+        let life = i64::try_from(CONNECTION_LIFE).unwrap();
+        assert!(2 * life <= WITHDRAWAL);
     }
 }

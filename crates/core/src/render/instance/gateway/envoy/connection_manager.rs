@@ -25,6 +25,8 @@ pub(super) struct ConnectionManager {
     common_http_protocol_options: CommonHttpProtocolOptions,
     http_protocol_options: Http1ProtocolOptions,
     http2_protocol_options: Http2ProtocolOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http1_safe_max_connection_duration: Option<bool>,
     max_request_headers_kb: u32,
     request_headers_timeout: Span,
     stream_idle_timeout: Span,
@@ -74,6 +76,8 @@ struct RemoveOnMatch {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct CommonHttpProtocolOptions {
     idle_timeout: Span,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_connection_duration: Option<Span>,
     max_headers_count: u32,
     headers_with_underscores_action: &'static str,
 }
@@ -104,6 +108,10 @@ struct UuidRequestId {
     pack_trace_reason: bool,
 }
 
+/// How long clients may keep a connection, in seconds. Then the next answer asks them to open another, which loses no query
+/// and leads to the pods that there are by now: a pod that is to stop has no clients any more when it ends.
+pub(in crate::render::instance::gateway) const CONNECTION_LIFE: u64 = 5;
+
 /// Clients whose orders Envoy would take. An empty list means "everyone with a private address", so it names an address
 /// that no connection comes from.
 const NOBODY: CidrRange = CidrRange {
@@ -113,10 +121,17 @@ const NOBODY: CidrRange = CidrRange {
 
 /// For the port that clients send queries to.
 pub(super) fn clients(envoy: &Envoy) -> ConnectionManager {
+    let strict = strict("gateway", filters::clients(envoy), routes::to_engines(envoy));
     ConnectionManager {
         access_log: vec![access_log::access_log()],
         local_reply_config: Some(local_reply::local_replies()),
-        ..strict("gateway", filters::clients(envoy), routes::to_engines(envoy))
+        common_http_protocol_options: CommonHttpProtocolOptions {
+            max_connection_duration: Some(Span::seconds(CONNECTION_LIFE)),
+            ..strict.common_http_protocol_options
+        },
+        // Otherwise Envoy may close a connection while the next query is on its way.
+        http1_safe_max_connection_duration: Some(true),
+        ..strict
     }
 }
 
@@ -142,6 +157,7 @@ fn strict(
         early_header_mutation_extensions: vec![without_envoy_headers()],
         common_http_protocol_options: CommonHttpProtocolOptions {
             idle_timeout: Span::seconds(900),
+            max_connection_duration: None,
             max_headers_count: 100,
             // Some servers take `X_Name` for `X-Name`: what is not checked under one name must not arrive under the other.
             headers_with_underscores_action: "REJECT_REQUEST",
@@ -155,6 +171,7 @@ fn strict(
             initial_stream_window_size: listener::REPLAYED_BYTES / 2,
             initial_connection_window_size: listener::REPLAYED_BYTES,
         },
+        http1_safe_max_connection_duration: None,
         max_request_headers_kb: 60,
         // Headers have to arrive soon. A body may take its time as long as it moves: there is no limit for whole requests,
         // which would cut off long uploads.

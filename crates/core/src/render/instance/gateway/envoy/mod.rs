@@ -31,6 +31,9 @@ mod stats;
 
 use serde::Serialize;
 
+#[cfg(test)]
+pub(super) use connection_manager::CONNECTION_LIFE;
+
 /// Where clients send their queries. The Service of the gateway points here.
 pub const CLIENT_PORT: u16 = 8080;
 /// Where Envoy's own commands are served, to processes in the same pod only.
