@@ -46,7 +46,7 @@ pub(crate) fn create(dir: &Path, node: Node) -> Result<()> {
             let controllers = fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
             for controller in controllers.split_whitespace() {
                 let list = parent.join("cgroup.subtree_control");
-                fs::write(&list, format!("+{controller}")).map_err(Error::io("write", &list))?;
+                fs::write(&list, format!("+{controller}")).map_err(|error| hand_down(&list, error))?;
             }
             fs::create_dir_all(&group).map_err(Error::io("create", &group))?;
             // Of the old kind, a group of processors starts with none, and nothing can run in it.
@@ -62,28 +62,46 @@ pub(crate) fn create(dir: &Path, node: Node) -> Result<()> {
     Ok(())
 }
 
+/// Why controllers cannot be handed down.
+fn hand_down(list: &Path, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::ResourceBusy {
+        // Typical of a container, whose processes are in the group that it takes for the root.
+        let reason = format!(
+            "{} cannot hand controllers down while processes are in that group; run it on the machine itself, or move \
+             them to a group of their own",
+            list.display()
+        );
+        return Error::Impossible(reason);
+    }
+    Error::io("write", list)(error)
+}
+
+/// The groups of all pods of the cluster in `dir`, one in each hierarchy, as far as they exist.
+#[must_use]
+pub fn find(dir: &Path) -> Vec<PathBuf> {
+    let groups = hierarchies().into_iter().map(|place| place.join(of_cluster(dir)));
+    groups.filter(|group| group.exists()).collect()
+}
+
 /// Kills every process in the groups of the cluster in `dir`, and removes the groups.
 pub(crate) fn clear(dir: &Path) -> Result<()> {
     let started = Instant::now();
-    let groups: Vec<PathBuf> = hierarchies()
-        .into_iter()
-        .map(|hierarchy| hierarchy.join(of_cluster(dir)))
-        .collect();
     loop {
-        let mut left = Vec::new();
-        for group in groups.iter().filter(|group| group.exists()) {
-            left.extend(kill(group));
-            remove(group);
+        let (mut left, mut kept) = (Vec::new(), None);
+        for group in find(dir) {
+            left.extend(kill(&group));
+            kept = remove(&group).err().or(kept);
         }
-        if groups.iter().all(|group| !group.exists()) {
-            return Ok(());
-        }
+        let Some(error) = kept else { return Ok(()) };
         if started.elapsed() > DEADLINE {
             left.sort_unstable();
             left.dedup();
-            return Err(Error::WontEnd {
-                path: dir.to_owned(),
-                pids: left,
+            return Err(match left.as_slice() {
+                [] => error,
+                _ => Error::WontEnd {
+                    path: dir.to_owned(),
+                    pids: left,
+                },
             });
         }
         thread::sleep(POLL);
@@ -127,10 +145,14 @@ fn kill(group: &Path) -> Vec<i32> {
 }
 
 /// Removes the group and those below, the innermost first. One that still has processes stays: the caller looks again.
-fn remove(group: &Path) {
+fn remove(group: &Path) -> Result<()> {
     for group in below(group).iter().rev() {
-        let _busy = fs::remove_dir(group);
+        match fs::remove_dir(group) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", group)(error)),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// The group and all below, each before those inside it.

@@ -28,7 +28,7 @@ pub struct Options {
     /// Where owned clusters get their folders. Those that died are looked for in the same place; nothing else there is
     /// touched. It has to be the user's own and closed to others (mode 0700), and is created so if it is missing.
     pub base: PathBuf,
-    /// How long the cluster may take to become ready.
+    /// How long the control plane may take to become ready, and the nodes after it.
     pub limit: Duration,
     /// How many nodes it has: none, one or two. The program that starts a cluster with nodes has to call
     /// [`serve_as_helper`](crate::serve_as_helper) first of all.
@@ -84,10 +84,11 @@ impl Cluster {
         let folder = claim(dir).await?;
         if status(dir).await?.is_some_and(|status| status.is_healthy()) {
             let cluster = Self::open(dir)?;
-            // One without nodes is no answer to who asks for them.
-            if cluster.running.layout.nodes().starts_with(&nodes) {
-                return Ok(Up::AlreadyRunning(cluster));
+            // One without nodes is no answer to who asks for them, and not ours to remove.
+            if !cluster.running.layout.nodes().starts_with(&nodes) {
+                return Err(Error::FewerNodes(cluster.dir().to_owned()));
             }
+            return Ok(Up::AlreadyRunning(cluster));
         }
         let cluster = boot(tools, nodes, options.limit, move || Ok(folder)).await?;
         cluster.running.release();
@@ -186,6 +187,8 @@ impl Cluster {
         let enter = namespaces::enter(self.dir(), Node::First, false)?;
         let mut command = Command::new(&enter[0]);
         command.args(&enter[1..]).arg(program);
+        // It ends with the cluster, at the latest.
+        process::mark(&mut command, self.dir(), "inside");
         Ok(command)
     }
 

@@ -137,6 +137,11 @@ pub enum Error {
         /// The node.
         node: &'static str,
     },
+    /// A cluster with fewer nodes is in the way.
+    #[error(
+        "start a cluster in {0}: one with fewer nodes runs there; remove it first with `cargo xtask kube down --dir {0}`"
+    )]
+    FewerNodes(PathBuf),
     /// A node cannot be had here.
     #[error("start a node: {0}")]
     Impossible(String),

@@ -42,7 +42,10 @@ pub(crate) fn create(layout: &Layout) -> Result<()> {
             Some(NODES),
         )?;
     }
-    write_user(&first, &authority, &path_of_proxy(layout), PROXY, None)
+    if !layout.nodes().is_empty() {
+        write_user(&first, &authority, &path_of_proxy(layout), PROXY, None)?;
+    }
+    Ok(())
 }
 
 /// Writes a kubeconfig for a user that a client certificate names, and returns its path.

@@ -45,6 +45,7 @@ mod status;
 pub mod tools;
 mod webhooks;
 
+pub use cgroups::find as control_groups_of;
 pub use cluster::{ATTACH_VARIABLE, Cluster, Options, Up, default_dir, down};
 pub use components::Component;
 pub use components::containerd::SANDBOX_IMAGE;

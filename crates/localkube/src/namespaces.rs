@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::components::Component;
+use crate::components::{Component, network};
 use crate::layout::Layout;
 use crate::node::Node;
 use crate::{Error, Result, process};
@@ -23,6 +23,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// What goes to `/run` and `/var` goes to memory, but for what is large: that is in the folder of the node. The folder of
 /// the cluster stays what it is, should it be below `/var` itself.
 const MOUNT: &str = r#"
+mount --make-rprivate /
 mount -t tmpfs -o mode=755 localkube /run
 mkdir -p /run/localkube/cluster /run/localkube/var /run/localkube/work
 mount --bind "$2" /run/localkube/cluster
@@ -105,13 +106,12 @@ pub(crate) fn holder(dir: &Path, node: Node) -> Result<i32> {
 /// Waits until the holder, which has been started, is in namespaces of its own.
 fn await_holder(layout: &Layout, node: Node) -> Result<()> {
     let started = Instant::now();
-    let ours = fs::read_link("/proc/self/ns/mnt").map_err(Error::io("read", "/proc/self/ns/mnt"))?;
     loop {
-        // The mounts are split off after the network, so they tell of both.
-        let theirs = holder(layout.dir(), node)
+        // Until it has become the program that does nothing, what is mounted inside might still show outside.
+        let program = holder(layout.dir(), node)
             .ok()
-            .and_then(|pid| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok());
-        if theirs.is_some_and(|theirs| theirs != ours) {
+            .and_then(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).ok());
+        if program.is_some_and(|program| program.trim_end() == network::IDLE) {
             return Ok(());
         }
         if started.elapsed() > LIMIT {

@@ -16,7 +16,7 @@ use kube::{Api, Client, ResourceExt as _};
 use crate::{Error, Result, chain, folder, identity};
 
 /// The name of the class, which people know from other small clusters.
-const CLASS: &str = "standard";
+pub(crate) const CLASS: &str = "standard";
 const PROVISIONER: &str = "localkube/folder";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// Tells Kubernetes who made a volume, and so who is to remove it.

@@ -23,7 +23,7 @@ use crate::server::Server;
 
 const PATH: &str = "/executions";
 /// How long a query waits for the ledger before it is refused.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What ran: the pods that executed a query, by its identifier.
 pub type Executions = BTreeMap<String, Vec<String>>;

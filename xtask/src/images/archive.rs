@@ -48,10 +48,16 @@ impl Archive {
         if inputs.exists() {
             fs::remove_file(&inputs)?;
         }
-        let work = tempfile::tempdir_in(folder)?;
-        let unfinished = work.path().join("archive");
-        self.write(&unfinished, work.path())?;
+        // Of a name of its own, so that the next try clears what an interrupted one left.
+        let work = folder.join(format!("{}.unfinished", self.name));
+        if work.exists() {
+            fs::remove_dir_all(&work)?;
+        }
+        fs::create_dir(&work)?;
+        let unfinished = work.join("archive");
+        self.write(&unfinished, &work)?;
         fs::rename(unfinished, archive)?;
+        fs::remove_dir_all(work)?;
         fs::write(inputs, description)?;
         Ok(true)
     }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use localkube::tools::{Binary, Tool, Tools};
+use localkube::tools::{Binary, Tools};
 use serde_json::{Value, json};
 
 use super::Result;
@@ -40,7 +40,7 @@ impl Programs {
     /// Those that cargo built into a folder, and those of the cache.
     pub(super) fn find(built: &Path) -> Result<Self> {
         let tools = Tools::from_env()?;
-        let debian = tools.build_folder(Tool::Debian).join("root");
+        let debian = tools.debian();
         if !debian.exists() {
             return Err("the Debian packages are not there: run `make tools`".into());
         }

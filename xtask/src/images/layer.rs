@@ -174,8 +174,9 @@ fn parse_libraries(listed: &str) -> Result<Vec<&str>> {
         if path.trim() == "not found" {
             return Err(format!("find the library {}", name.trim()).into());
         }
-        // What the kernel brings has no path.
-        paths.extend(path.split_whitespace().next().filter(|path| path.starts_with('/')));
+        // The address in memory comes last; the path before it may have blanks. What the kernel brings has no path.
+        let path = path.rsplit_once(" (").map_or(path, |(path, _)| path).trim();
+        paths.extend(path.starts_with('/').then_some(path));
     }
     Ok(paths)
 }
@@ -186,10 +187,10 @@ mod tests {
 
     #[test]
     fn libraries_are_those_with_a_path() {
-        let listed = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld-linux.so.2 (0x3)\n";
+        let listed = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/a b/ld.so.2 (0x3)\n";
         assert_eq!(
             parse_libraries(listed).expect("all are found"),
-            ["/lib/x/libc.so.6", "/lib64/ld-linux.so.2"]
+            ["/lib/x/libc.so.6", "/lib64/a b/ld.so.2"]
         );
         assert_eq!(parse_libraries("\tstatically linked\n").expect("none"), [""; 0]);
         let error = parse_libraries("\tliba.so.1 => not found\n").expect_err("one is missing");

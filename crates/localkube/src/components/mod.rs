@@ -7,19 +7,19 @@ mod coredns;
 mod etcd;
 mod kube_proxy;
 mod kubelet;
-mod network;
+pub(crate) mod network;
 mod scheduler;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::helper::{self, Task};
 use crate::layout::Layout;
 use crate::node::Node;
 use crate::process::Program;
 use crate::tools::{Binary, Tools};
-use crate::{Result, cgroups, namespaces};
+use crate::{Result, cgroups, namespaces, provisioner};
 
 /// One process of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,10 +205,10 @@ impl Component {
             }
             Self::KubeProxy(node) => vec![ask("http", ports.proxies[node as usize], "/healthz", |_| true)],
             Self::CoreDns => vec![ask("http", ports.dns, "/ready", |_| true)],
-            Self::Provisioner => vec![secure(
-                ports.apiserver,
-                "/apis/storage.k8s.io/v1/storageclasses/standard",
-            )],
+            Self::Provisioner => {
+                let path = format!("/apis/storage.k8s.io/v1/storageclasses/{}", provisioner::CLASS);
+                vec![secure(ports.apiserver, &path)]
+            }
         }
     }
 
@@ -242,8 +242,9 @@ pub(crate) fn write_configuration(layout: &Layout, tools: &Tools) -> Result<()> 
         containerd::write_configuration(layout, tools, *node)?;
         kubelet::write_configuration(layout, *node)?;
         kube_proxy::write_configuration(layout, *node)?;
+        coredns::write_configuration(layout)?;
     }
-    coredns::write_configuration(layout)
+    Ok(())
 }
 
 /// The serving flags that the API server and its clients have in common. The certificate saves each of them the time
@@ -293,12 +294,5 @@ pub(crate) fn debian_environment(tools: &Tools) -> Vec<(&'static str, OsString)>
         path.push(":");
         path.push(debian.join(folder));
     }
-    vec![("PATH", path), ("LD_LIBRARY_PATH", libraries(&debian).into())]
-}
-
-/// The folder of the libraries, whose name has that of the machine's kind in it.
-fn libraries(debian: &Path) -> PathBuf {
-    debian
-        .join("usr/lib")
-        .join(format!("{}-linux-gnu", std::env::consts::ARCH))
+    vec![("PATH", path), ("LD_LIBRARY_PATH", tools.debian_libraries().into())]
 }

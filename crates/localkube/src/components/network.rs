@@ -1,9 +1,11 @@
 //! The process that holds the namespaces of a node. It does nothing else.
 
 pub(super) const PROGRAM: &str = "unshare";
+/// What it becomes once it is in the namespaces.
+pub(crate) const IDLE: &str = "sleep";
 
 pub(super) fn arguments() -> Vec<String> {
-    ["--net", "--mount", "--propagation", "private", "sleep", "infinity"]
+    ["--net", "--mount", "--propagation", "private", IDLE, "infinity"]
         .map(str::to_owned)
         .to_vec()
 }

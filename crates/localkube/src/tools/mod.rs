@@ -87,6 +87,13 @@ impl Tools {
         self.build_folder(Tool::Debian).join("root")
     }
 
+    /// Where the libraries of the Debian packages are: in a folder named after the machine's kind.
+    #[must_use]
+    pub fn debian_libraries(&self) -> PathBuf {
+        let kind = format!("{}-linux-gnu", env::consts::ARCH);
+        self.debian().join("usr/lib").join(kind)
+    }
+
     /// The path of `binary`: an override if there is one, else the pinned build.
     pub fn binary(&self, binary: Binary) -> Result<PathBuf, ToolError> {
         let name = binary.name();
