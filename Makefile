@@ -6,7 +6,7 @@
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: tools ## Run the operator on a local Kubernetes and show what it offers
+demo: ## Run a whole cluster on this machine with the operator in it (needs root)
 	cargo xtask demo
 
 demo-down: ## Remove every trace of the demo

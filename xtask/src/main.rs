@@ -43,7 +43,7 @@ enum Task {
     /// Run a tier of tests with all that it needs, and remove what was set up afterwards
     #[command(subcommand)]
     Test(test::Tier),
-    /// Run the operator on a local Kubernetes and show what it says
+    /// Run a whole cluster on this machine with the operator in it, and scale an engine under load (needs root)
     Demo(demo::Arguments),
     /// Renew the files that follow from the code: CRDs, API reference
     Generate(generate::Args),

@@ -25,6 +25,8 @@ const API_THREADS: &str = "4";
 const GATEWAY_THREADS: &str = "4";
 /// Tests with a whole cluster wait for pods. Those that disturb the cluster itself run alone.
 const E2E_PROGRAMS: [(&str, &str); 2] = [("e2e", "4"), ("e2e_disruptive", "1")];
+/// Those that start clusters of their own, as people do, one after the other.
+const E2E_WITH_THEIR_OWN: [&str; 2] = ["e2e_node", "e2e_demo"];
 
 #[derive(Subcommand)]
 pub(crate) enum Tier {
@@ -119,6 +121,21 @@ fn e2e(arguments: &[String]) -> Outcome {
             .env("RUST_TEST_THREADS", threads)
             .status()?;
         if !status.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    // What follows has the machine for itself.
+    drop(cluster);
+    for name in E2E_WITH_THEIR_OWN {
+        let program = programs.get(name);
+        let program = program.ok_or_else(|| format!("find the test program {name}"))?;
+        let folder = crate::root().join("xtask");
+        if !Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .status()?
+            .success()
+        {
             return Ok(ExitCode::FAILURE);
         }
     }

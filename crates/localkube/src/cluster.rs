@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -43,6 +44,13 @@ impl Default for Options {
             limit: Duration::from_mins(1),
             nodes: 0,
         }
+    }
+}
+
+impl Options {
+    /// Fails if this machine cannot have what is asked for, which is to be said before anything long is begun.
+    pub fn check(&self) -> Result<()> {
+        nodes(self).map(drop)
     }
 }
 
@@ -190,6 +198,11 @@ impl Cluster {
         // It ends with the cluster, at the latest.
         process::mark(&mut command, self.dir(), "inside");
         Ok(command)
+    }
+
+    /// A connection to an address in the network of the cluster, such as that of a Service. The cluster must have a node.
+    pub fn connect(&self, address: SocketAddr) -> Result<TcpStream> {
+        namespaces::connect(self.dir(), Node::First, address)
     }
 
     /// Imports a docker-archive into every node. An image that is there under the same name is replaced.

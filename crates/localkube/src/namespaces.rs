@@ -5,11 +5,15 @@
 //!
 //! Inside, `/run` and `/var` are the node's own, so that containerd and kubelet have their usual places.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::components::{Component, network};
 use crate::layout::Layout;
@@ -88,6 +92,21 @@ pub(crate) fn enter(dir: &Path, node: Node, mounts: bool) -> Result<Vec<String>>
     }
     command.push("--".to_owned());
     Ok(command)
+}
+
+/// A connection from the network of `node` to `address`.
+pub(crate) fn connect(dir: &Path, node: Node, address: SocketAddr) -> Result<TcpStream> {
+    let namespace = PathBuf::from(format!("/proc/{}/ns/net", holder(dir, node)?));
+    // A socket stays in the network that it was made in, and only the thread that makes it has to be there.
+    let connecting = thread::spawn(move || {
+        let file = File::open(&namespace).map_err(Error::io("open", &namespace))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|error| Error::io("enter", &namespace)(error.into()))?;
+        TcpStream::connect(address).map_err(Error::io("connect to", address.to_string()))
+    });
+    connecting
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The process that holds the namespaces of `node`.

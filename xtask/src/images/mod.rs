@@ -81,6 +81,11 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// The name of a second engine image, so that there is something to change an engine to.
+pub(crate) fn next_engine() -> Result<String> {
+    Ok(Names::ask(&std::env::current_exe()?.with_file_name("firebolt-operator"))?.next_engine)
+}
+
 /// Imports archives into a cluster, under the names that their images have.
 pub(crate) fn import(cluster: &Cluster, archives: &[PathBuf]) -> Result<()> {
     let started = Instant::now();

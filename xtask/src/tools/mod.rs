@@ -53,8 +53,21 @@ pub(crate) enum Source {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    for (tool, source) in ensure_all(&arguments.only)? {
+        let source = match source {
+            Source::Overridden => "from the environment".to_owned(),
+            Source::Cached => "cached".to_owned(),
+            Source::Made(took) => format!("{} in {:.0} s", verb(tool), took.as_secs_f64()),
+        };
+        println!("{:10}  {:8}  {source}", tool.name(), tool.version());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has tools in place, all that tests and the demo need or only those that are named, and tells how they came there.
+pub(crate) fn ensure_all(only: &[Tool]) -> Result<Vec<(Tool, Source)>> {
     let tools = Tools::from_env()?;
-    let wanted = |tool: &Tool| match arguments.only.as_slice() {
+    let wanted = |tool: &Tool| match only {
         // What only `make lint` or `make mutants` needs is made when it is needed, and so is what waits for a chart.
         [] => !matches!(tool, Tool::CargoDeny | Tool::CargoMutants | Tool::Helm),
         only => only.contains(tool),
@@ -62,19 +75,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let wanted: Vec<Tool> = Tool::ALL.into_iter().filter(wanted).collect();
     let missing = |tool: &Tool| !tools.is_overridden(*tool) && !tools.build_folder(*tool).exists();
     check_prerequisites(wanted.iter().copied().filter(missing))?;
-    let mut summary = Vec::new();
-    for tool in wanted {
-        let source = match ensure(&tools, tool)? {
-            Source::Overridden => "from the environment".to_owned(),
-            Source::Cached => "cached".to_owned(),
-            Source::Made(took) => format!("{} in {:.0} s", verb(tool), took.as_secs_f64()),
-        };
-        summary.push(format!("{:10}  {:8}  {source}", tool.name(), tool.version()));
-    }
-    for line in summary {
-        println!("{line}");
-    }
-    Ok(ExitCode::SUCCESS)
+    wanted
+        .into_iter()
+        .map(|tool| Ok((tool, ensure(&tools, tool)?)))
+        .collect()
 }
 
 fn verb(tool: Tool) -> &'static str {

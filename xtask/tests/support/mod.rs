@@ -1,0 +1,56 @@
+//! A cluster in a folder of its own, run by the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use localkube::{control_groups_of, processes_of};
+
+/// A folder for a cluster, which is gone when the test is over, however it ends.
+pub struct Place {
+    base: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self {
+            base: tempfile::tempdir().expect("create a folder"),
+        }
+    }
+
+    pub fn dir(&self) -> PathBuf {
+        self.base.path().canonicalize().expect("the base exists").join("kube")
+    }
+
+    pub fn kube(&self, verb: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.args(["kube", verb, "--dir"]).arg(self.dir());
+        command
+    }
+
+    pub fn run(&self, verb: &str) -> Output {
+        self.kube(verb).output().expect("run xtask")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = self.kube("down").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+/// All that a program has printed.
+pub fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Fails if anything is left of the cluster that was in `dir`.
+pub fn assert_gone(dir: &Path) {
+    assert!(processes_of(dir).is_empty(), "no process is left");
+    let groups = control_groups_of(dir);
+    assert!(groups.is_empty(), "no control group is left, not {groups:?}");
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("read the mounts");
+    let place = dir.to_str().expect("a plain path");
+    assert!(!mounts.contains(place), "nothing is mounted there: {mounts}");
+    assert!(!dir.exists(), "no folder is left");
+}
