@@ -103,6 +103,8 @@ fn gateway(arguments: &[String]) -> Outcome {
 }
 
 fn e2e(arguments: &[String]) -> Outcome {
+    // Before minutes go into the programs.
+    with_a_node().check()?;
     let programs = compiled(&["--test", "e2e*"])?;
     let runtime = tokio::runtime::Runtime::new()?;
     let cluster = match std::env::var_os(ATTACH_VARIABLE) {
@@ -147,17 +149,20 @@ async fn whole_cluster() -> Result<Cluster, Box<dyn Error>> {
     let root = crate::root();
     let archives = images::build(&root)?;
     let started = Instant::now();
-    let options = Options {
-        nodes: 1,
-        ..Options::default()
-    };
-    let cluster = Cluster::start(options).await?;
+    let cluster = Cluster::start(with_a_node()).await?;
     tell("cluster", "with a node is ready", started);
     images::import(&cluster, &archives)?;
     let started = Instant::now();
     install::operator(&root, &cluster)?;
     tell("operator", "is ready, and its webhooks are trusted", started);
     Ok(cluster)
+}
+
+fn with_a_node() -> Options {
+    Options {
+        nodes: 1,
+        ..Options::default()
+    }
 }
 
 fn tell(subject: &str, news: &str, since: Instant) {

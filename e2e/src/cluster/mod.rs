@@ -40,6 +40,6 @@ mod traffic;
 pub use client::Reply;
 pub use fixture::{Class, Engine, Instance, NEXT_ENGINE_IMAGE};
 pub use history::History;
-pub use operator::Operator;
+pub use operator::{Operator, is_ready};
 pub use scene::{INSTANCE, Namespaced, Scene};
 pub use traffic::Traffic;

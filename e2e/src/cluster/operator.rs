@@ -83,7 +83,9 @@ async fn all(scene: &Scene) -> Option<Vec<Pod>> {
     Some(listed.ok()?.items)
 }
 
-fn is_ready(pod: &Pod) -> bool {
+/// Whether a pod says that it is ready.
+#[must_use]
+pub fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -1,7 +1,7 @@
 //! What each test plays on: a namespace of its own, in which every pod has to pass the `restricted` standard.
 
 use std::fmt::Debug;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
-use localkube::Cluster;
+use localkube::{Cluster, Node};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub const INSTANCE: &str = "main";
 const PATIENCE: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(100);
 /// The address of the node, where pods reach what this process serves.
-const NODE: Ipv4Addr = Ipv4Addr::new(10, 245, 0, 1);
+const NODE: &str = Node::First.address();
 /// As whom tests write.
 const FIELD_MANAGER: &str = "a-person";
 
@@ -55,7 +55,7 @@ impl Scene {
         let client = cluster.client().await.expect("connect to the API server");
         Self {
             namespace: create_namespace(&client).await,
-            ledger: Ledger::bind((NODE, 0).into())
+            ledger: Ledger::bind((NODE.parse::<IpAddr>().expect("an address"), 0).into())
                 .await
                 .expect("serve a ledger on the address of the node"),
             cluster,
@@ -128,8 +128,12 @@ impl Scene {
     pub async fn delete<K: Namespaced>(&self, name: &str) {
         let api = self.api::<K>();
         let what = format!("delete {} {name}", K::kind(&()));
-        self.patiently(&what, async || api.delete(name, &DeleteParams::default()).await)
-            .await;
+        self.patiently(&what, async || match api.delete(name, &DeleteParams::default()).await {
+            // It was deleted, and the answer to that was lost.
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            deleted => deleted.map(drop),
+        })
+        .await;
     }
 
     /// The object, if it exists.
@@ -197,12 +201,14 @@ impl Scene {
 
     /// Does what may fail for reasons that pass: the API server or the webhooks are not there at the moment.
     async fn patiently<T>(&self, what: &str, mut attempt: impl AsyncFnMut() -> kube::Result<T>) -> T {
-        let done = async || match attempt().await {
-            Ok(done) => Some(done),
-            Err(error) if passes(&error) => None,
-            Err(error) => panic!("{what}: {error}"),
-        };
-        self.eventually(what, done).await
+        let start = Instant::now();
+        loop {
+            match attempt().await {
+                Ok(done) => return done,
+                Err(error) if passes(&error) && start.elapsed() < PATIENCE => tokio::time::sleep(POLL).await,
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
     }
 }
 

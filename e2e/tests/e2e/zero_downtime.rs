@@ -1,6 +1,6 @@
 //! Clients query an engine without a pause while it changes: every query is answered, and executed exactly once.
 
-use e2e::cluster::{Class, INSTANCE, Instance, NEXT_ENGINE_IMAGE, Scene};
+use e2e::cluster::{Class, INSTANCE, Instance, NEXT_ENGINE_IMAGE, Scene, is_ready};
 use firebolt_api::key::{Component, Label};
 use firebolt_api::name::EngineNames;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -89,10 +89,11 @@ async fn no_query_suffers_when_the_gateway_scales_out_and_in() {
         let left = async || {
             // Those that are being deleted count as well: they serve for a while, and then they end.
             let pods: Vec<Pod> = scene.list(&labels).await;
-            (pods.len() == usize::from(gateways)).then_some(())
+            let all_ready = pods.iter().all(is_ready);
+            (all_ready && pods.len() == usize::from(gateways)).then_some(())
         };
         scene
-            .eventually(&format!("there are {gateways} gateway pods"), left)
+            .eventually(&format!("there are {gateways} gateway pods, each ready"), left)
             .await;
         traffic.flows().await;
     }

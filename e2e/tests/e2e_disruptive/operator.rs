@@ -1,5 +1,7 @@
 //! The operator is killed in every phase of a rollout.
 
+use std::time::Duration;
+
 use e2e::cluster::{Operator, Scene};
 use firebolt_api::{EnginePhase, FireboltEngine};
 use futures::StreamExt as _;
@@ -8,6 +10,8 @@ use kube::api::{WatchEvent, WatchParams};
 const ENGINE: &str = "analytics";
 /// How many rollouts may pass before one is caught in a phase that lasts for a few milliseconds.
 const ATTEMPTS: usize = 10;
+/// How long a phase may take to come, on a small machine that is busy with everything else.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_query_suffers_when_the_operator_is_killed_in_any_phase() {
@@ -37,7 +41,9 @@ async fn kill_in(scene: &Scene, phase: EnginePhase, mut generation: i64) -> i64 
         let edit = scene.engine(ENGINE).env("EDIT", &generation.to_string());
         scene.apply(&edit).await;
         let is_there = |engine: &FireboltEngine| is_in(engine, phase, generation);
-        at_the_moment(scene, is_there).await;
+        let caught = tokio::time::timeout(PATIENCE, at_the_moment(scene, is_there)).await;
+        caught
+            .unwrap_or_else(|_| panic!("not within {PATIENCE:?}: the engine is {phase} with generation {generation}"));
         operator.freeze();
         if is_there(&scene.get(ENGINE).await) {
             operator.kill().await;
