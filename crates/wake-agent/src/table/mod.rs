@@ -1,0 +1,201 @@
+//! The hold table: for each request to an engine, whether Envoy passes it on, lets it wait, or refuses it.
+//!
+//! Flow: [`Table::arrive`] for each request and [`Table::handle`] for everything else that happens; do the [`Effect`]s
+//! that come back, and call with [`Event::Tick`] when [`Table::wake_at`] has come. That is all that there is to do: the
+//! table decides when to list, to probe and to patch. Nothing here waits, reads a clock or throws dice.
+//!
+//! # What a request gets
+//!
+//! The first line that applies.
+//!
+//! | The engine | The request |
+//! |---|---|
+//! | has a name that no engine can have | is refused: 400 |
+//! | is any, and there is no list yet, or none of the last ten seconds | passes, as if we were not there |
+//! | is on no list | waits for a list that is begun later, and then is refused: 404. Engines of other instances are on no list of ours, so nobody can tell them from none |
+//! | is ready | passes; for the first five seconds only if nobody waits, since Envoy may not know yet |
+//! | is stopped, and auto-stop is off | is refused: 503 |
+//! | is not ready, but a probe reached it within the last second | passes |
+//! | is stopped, and we are not allowed to wake it | is refused: 503 |
+//! | is any other, and no room is left | is refused: 503. A stopped engine is asked for before that is found out |
+//! | is any other | waits |
+//!
+//! Who waits is looked at again with everything that happens, and refused as soon as there is a reason. Only a probe
+//! through Envoy lets it go; what the API server says is a reason to probe. At the end of its time it is sent away: to
+//! Envoy if the engine calls itself ready, since routing is never lost because of us, else with a 503. The last probe
+//! before that began in the last quarter of a second, or is still under way.
+//!
+//! # Guarantees, whatever happens in whatever order
+//!
+//! - Every request is answered once, at its deadline at the latest, unless its client leaves.
+//! - No more requests wait than there is room for, and no more than a quarter of that for names on no list: made-up names
+//!   cannot take up the room, and they are not remembered.
+//! - Listings begin a quarter of a second apart, probes of an engine a tenth, patches of an engine half a second after a
+//!   failure and ten seconds after a success.
+//! - News of a probe, patch or listing that was given up, or that belongs to requests which are gone, change nothing.
+//!
+//! # Assumptions
+//!
+//! Time goes forward. The caller does what it is asked to, but may be slow, fail, or never come back.
+
+mod admit;
+mod answer;
+mod due;
+mod engine;
+mod event;
+mod hold;
+mod listing;
+mod news;
+mod stamp;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use answer::{Answer, Refusal, Route, Stages};
+pub use engine::Engine;
+pub use event::{Arrival, Effect, Event, List, Now, Patch, PatchOutcome, Probe, WaiterId};
+pub use hold::{LAST_LOOK, TIMEOUT as PROBE_TIMEOUT};
+pub use listing::TIMEOUT as LIST_TIMEOUT;
+pub use stamp::TIMEOUT as PATCH_TIMEOUT;
+
+use hold::Hold;
+use listing::Listing;
+
+/// What does not change while the table lives.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// The instance whose gateway this is.
+    pub instance: String,
+    /// How many requests may wait at a time.
+    pub capacity: usize,
+    /// How long a request waits at most.
+    pub hold_timeout: Duration,
+}
+
+/// The requests that wait, and what is known of engines.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Table {
+    settings: Settings,
+    listing: Listing,
+    /// The engines of this instance.
+    known: BTreeMap<Arc<str>, Known>,
+    /// What is going on for engines that are not ready.
+    holds: BTreeMap<Arc<str>, Hold>,
+    /// Requests for names on no list, by number.
+    strangers: BTreeMap<u64, Stranger>,
+    closing: Option<Instant>,
+    /// The last number that was given to a request, a listing, a probe or a patch.
+    number: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Known {
+    engine: Engine,
+    /// When somebody asked for it, by our clock. None if that is not to be believed.
+    asked: Option<Instant>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Stranger {
+    name: Arc<str>,
+    arrived: Instant,
+}
+
+impl Table {
+    /// A table that knows nothing yet. [`Event::Tick`] sets it going.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            listing: Listing::default(),
+            known: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            strangers: BTreeMap::new(),
+            closing: None,
+            number: 0,
+        }
+    }
+
+    /// Whether engines were ever listed. Until then every request passes.
+    #[must_use]
+    pub fn synced(&self) -> bool {
+        self.listing.synced()
+    }
+
+    /// How many requests wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.strangers.len() + self.holds.values().map(Hold::len).sum::<usize>()
+    }
+
+    /// When to call with [`Event::Tick`], as of the last call. None before the first one.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Instant> {
+        let stranger = self.strangers.values().next();
+        let stranger = stranger.map(|stranger| self.patience(stranger));
+        let holds = self.holds.iter().filter_map(|(name, hold)| {
+            let sleeps = self.known.get(name).filter(|known| known.engine.sleeps());
+            let patch = sleeps.and_then(|known| hold.stamp.due(known.asked, hold.waiting()));
+            earliest(hold.due(self.closing), patch)
+        });
+        let listing = self.listing.due(self.waiting() > 0, self.list_wanted());
+        holds.fold(earliest(stranger, listing), |first, due| earliest(first, Some(due)))
+    }
+
+    /// A request came. One for an engine that is ready costs a look into the list and nothing else, and once a second it
+    /// is a reason for a new list. If it is answered without effects, [`Table::wake_at`] need not be asked again.
+    pub fn arrive(&mut self, now: Now, engine: &str) -> (Arrival, Vec<Effect>) {
+        let mut effects = Vec::new();
+        let arrival = self.admit(now, engine, &mut effects);
+        (arrival, effects)
+    }
+
+    /// Something happened.
+    #[must_use]
+    pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match event {
+            Event::Tick => {}
+            Event::Closing(by) => self.closing = earliest(self.closing, Some(by)),
+            Event::Left(waiter) => self.left(&waiter),
+            Event::Listed(list, engines) => self.listed(now, list.ticket, engines, &mut effects),
+            Event::Probed(probe, reached) => self.probed(now, &probe, reached, &mut effects),
+            Event::Patched(patch, outcome) => self.patched(now, &patch, outcome),
+        }
+        self.advance(now, &mut effects);
+        effects
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// When a request for an unknown name passes, since no list has come.
+    fn patience(&self, stranger: &Stranger) -> Instant {
+        let deadline = stranger.arrived + self.settings.hold_timeout.min(LIST_TIMEOUT);
+        self.closing.map_or(deadline, |closing| closing.min(deadline))
+    }
+
+    /// Since when somebody waits for a newer list. Only those wait who came after the last one began.
+    fn list_wanted(&self) -> Option<Instant> {
+        self.strangers.values().next().map(|stranger| stranger.arrived)
+    }
+}
+
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
+}
+
+fn latest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.max(other)
+}
+
+fn answer(number: u64, engine: &Arc<str>, answer: Answer) -> Effect {
+    let engine = Arc::clone(engine);
+    Effect::Answer(WaiterId { number, engine }, answer)
+}
