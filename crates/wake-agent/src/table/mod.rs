@@ -11,7 +11,7 @@
 //! | The engine | The request |
 //! |---|---|
 //! | has a name that no engine can have | is refused: 400 |
-//! | is any, and there is no list yet, or none of the last ten seconds | passes, as if we were not there |
+//! | is any, and there is no list yet, or listings fail and the last list is ten seconds old | passes, as if we were not there |
 //! | is on no list | waits for a list that is begun later, and then is refused: 404. Engines of other instances are on no list of ours, so nobody can tell them from none |
 //! | is ready | passes; for the first five seconds only if nobody waits, since Envoy may not know yet |
 //! | is stopped, and auto-stop is off | is refused: 503 |
