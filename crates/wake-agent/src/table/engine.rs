@@ -103,7 +103,7 @@ mod tests {
             "lastTransitionTime": "2026-06-01T11:00:00Z",
         });
         let object = json!({
-            "apiVersion": "compute.firebolt.io/v1alpha1",
+            "apiVersion": format!("{}/{}", firebolt_api::GROUP, firebolt_api::VERSION),
             "kind": "FireboltEngine",
             "metadata": { "name": "analytics", "annotations": { Annotation::WakeRequested.key(): stamp } },
             "spec": { "instanceRef": "main", "replicas": replicas },
