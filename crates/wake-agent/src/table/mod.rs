@@ -148,6 +148,7 @@ impl Table {
 
     /// A request came. One for an engine that is ready costs a look into the list and nothing else, and once a second it
     /// is a reason for a new list. If it is answered without effects, [`Table::wake_at`] need not be asked again.
+    #[must_use]
     pub fn arrive(&mut self, now: Now, engine: &str) -> (Arrival, Vec<Effect>) {
         let mut effects = Vec::new();
         let arrival = self.admit(now, engine, &mut effects);

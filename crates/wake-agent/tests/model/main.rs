@@ -8,6 +8,7 @@
 mod known_bad;
 mod random;
 mod search;
+mod truth;
 mod witness;
 mod world;
 

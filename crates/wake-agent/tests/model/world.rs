@@ -5,17 +5,15 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use firebolt_api::AutoStopReason;
 use firebolt_wake_agent::table::{
     Answer, Arrival, Engine, Event, List, Now, Patch, PatchOutcome, Probe, Refusal, Route,
 };
 use firebolt_wake_agent::table::{Settings, WaiterId};
-use jiff::Timestamp;
 
 use crate::known_bad::Bad;
+use crate::truth::{NAME, Truth};
 use crate::witness::{Asked, Checked, Witness, broken};
 
-const NAME: &str = "a";
 const CAPACITY: usize = 1;
 const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 /// News that come later than two others of their kind never come.
@@ -38,18 +36,6 @@ pub struct Budget {
 
 /// When all worlds begin. Any moment will do.
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-/// What is so, whoever knows of it.
-#[expect(clippy::struct_excessive_bools, reason = "any of them can be without the others")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Truth {
-    exists: bool,
-    running: bool,
-    ready: bool,
-    reachable: bool,
-    auto_stop: bool,
-    stamp: Option<Timestamp>,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
@@ -383,29 +369,6 @@ impl World {
             answers.extend(self.tell(Event::Probed(probe, self.truth.reachable))?);
         }
         Ok(())
-    }
-}
-
-impl Truth {
-    fn listed(&self) -> Vec<Engine> {
-        let reason = if self.auto_stop {
-            AutoStopReason::Stopped
-        } else {
-            AutoStopReason::Disabled
-        };
-        let engine = Engine {
-            name: NAME.to_owned(),
-            instance: "main".to_owned(),
-            replicas: i32::from(self.running),
-            ready: self.ready,
-            auto_stop: Some(reason),
-            wake_requested: self.stamp,
-        };
-        if self.exists { vec![engine] } else { Vec::new() }
-    }
-
-    fn wakes(&self) -> bool {
-        self.exists && !self.running && self.auto_stop && self.stamp.is_some()
     }
 }
 
