@@ -36,7 +36,8 @@
 //!
 //! # Assumptions
 //!
-//! Time goes forward. The caller does what it is asked to, but may be slow, fail, or never come back.
+//! Time goes forward, and ticks come on time. The caller does what it is asked to, but may be slow, fail, or never come
+//! back. Its time of day is about right: the operator ignores a stamp that is five minutes old.
 
 mod admit;
 mod answer;
@@ -147,7 +148,7 @@ impl Table {
     }
 
     /// A request came. One for an engine that is ready costs a look into the list and nothing else, and once a second it
-    /// is a reason for a new list. If it is answered without effects, [`Table::wake_at`] need not be asked again.
+    /// is a reason for a new list. If it passes at once and without effects, [`Table::wake_at`] need not be asked again.
     #[must_use]
     pub fn arrive(&mut self, now: Now, engine: &str) -> (Arrival, Vec<Effect>) {
         let mut effects = Vec::new();
