@@ -12,14 +12,18 @@ use super::fixture::Engine;
 use super::scene::{INSTANCE, Scene};
 
 impl Scene {
-    /// Waits until the latest edit of the instance is carried out and all of it is ready.
+    /// Waits until the latest edit of the instance is carried out, all of it is ready, and clients reach its gateway.
     pub async fn instance_is_ready(&self) -> FireboltInstance {
         let is = |instance: &FireboltInstance| {
             instance.status.as_ref().is_some_and(|status| {
                 status.phase == Some(InstancePhase::Ready) && status.observed_generation == instance.metadata.generation
             })
         };
-        self.becomes(INSTANCE, "is ready", is).await
+        let instance = self.becomes(INSTANCE, "is ready", is).await;
+        // The network hears of a pod a moment after the API server.
+        let answers = async || self.gateway_answers().await.then_some(());
+        self.eventually("the gateway answers", answers).await;
+        instance
     }
 
     /// Applies an engine that is new, and waits until it serves.

@@ -85,6 +85,13 @@ impl Scene {
         Traffic::start(self, engine).await
     }
 
+    /// Whether the gateway can be reached and says that it takes queries.
+    pub(super) async fn gateway_answers(&self) -> bool {
+        let request = Request::get("/healthz").header("host", "gateway").body(Full::default());
+        let reply = client::send(self.gateway().await, request.expect("a valid request")).await;
+        reply.is_ok_and(|reply| reply.status == 200)
+    }
+
     /// Where clients reach the gateway.
     pub async fn gateway(&self) -> SocketAddr {
         let service = self.get::<Service>(&InstanceNames(INSTANCE).gateway()).await;
