@@ -1,4 +1,4 @@
-//! Pods that end without a warning, in two ways: what they run is killed where it stands, or they are deleted in a hurry.
+//! Pods that end without a warning, in two ways: what they run is killed where it stands, or they are deleted at once.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
@@ -7,10 +7,6 @@ use rustix::process::{Signal, kill_process};
 
 use super::operator::processes;
 use super::scene::Scene;
-
-/// As long as Kubernetes lets a pod that is to be gone at once. With none at all it only forgets the pod, whose processes
-/// then go on for as long as the pod itself allows: two of them might use one volume.
-const GRACE: u32 = 1;
 
 impl Scene {
     /// Kills everything that runs in a pod. Kubernetes starts it again in the same pod.
@@ -27,10 +23,10 @@ impl Scene {
         }
     }
 
-    /// Deletes a pod in a hurry, without waiting until it is gone. Whatever it belongs to makes another.
+    /// Deletes a pod without any time to end. Whatever it belongs to makes another.
     pub async fn kill_pod(&self, pod: &str) {
-        let (api, parameters) = (self.api::<Pod>(), DeleteParams::default().grace_period(GRACE));
-        let deleted = api.delete(pod, &parameters).await;
+        let (api, at_once) = (self.api::<Pod>(), DeleteParams::default().grace_period(0));
+        let deleted = api.delete(pod, &at_once).await;
         deleted.unwrap_or_else(|error| panic!("delete pod {pod}: {error}"));
     }
 }

@@ -9,7 +9,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 /// Nobody serves images there.
 const MISSING_IMAGE: &str = "127.0.0.1:1/firebolt-db/engine:missing";
 const QUOTA: &str = "one-gigabyte";
+/// Has nothing wrong with it.
 const HEALTHY: &str = "healthy";
+/// Has nothing wrong with it until it is updated.
+const UPDATED: &str = "updated";
 
 /// What is wrong with an engine of this name, and what it has to say then.
 struct Fault {
@@ -57,60 +60,67 @@ async fn engines_that_cannot_start_say_why_disturb_nobody_and_recover() {
     let scene = Scene::with_instance().await;
     // Enough for all engines that are in order.
     scene.limit(QUOTA, "requests.memory", "1Gi").await;
-    let healthy = scene.engine(HEALTHY);
-    scene.deploy(&healthy).await;
-    let traffic = scene.traffic(HEALTHY).await;
+    let (healthy, updated) = (scene.engine(HEALTHY), scene.engine(UPDATED));
+    for engine in [&healthy, &updated] {
+        scene.deploy(engine).await;
+    }
+    let beside = scene.traffic(HEALTHY).await;
+    let during_update = scene.traffic(UPDATED).await;
     for Fault { engine, applied_to, .. } in FAULTS {
         scene.apply(&applied_to(scene.engine(engine))).await;
     }
+    scene.apply(&updated.clone().image(MISSING_IMAGE)).await;
     for fault in FAULTS {
-        let engine = says_all(&scene, fault.engine, fault.words).await;
-        let (ready, status) = (ready(&engine), engine.status.as_ref());
-        let ready = ready.expect("it has words");
-        assert_eq!(
-            (ready.status.as_str(), ready.reason.as_str()),
-            ("False", fault.reason),
-            "{ready:?}"
-        );
-        let progress = status.map(|status| (status.phase, status.active_generation));
-        assert_eq!(progress, Some((Some(EnginePhase::Creating), -1)), "{status:?}");
-        scene.does_not_answer(fault.engine).await;
-        traffic.flows().await;
+        cannot_start(&scene, &fault).await;
+        beside.flows().await;
     }
-    for Fault { engine, .. } in FAULTS {
-        scene.apply(&scene.engine(engine)).await;
-    }
-    for Fault { engine, .. } in FAULTS {
-        let generation = scene.comes_to_rest(engine).await;
-        assert_eq!(scene.generations(engine).await, [generation], "of {engine}");
-        scene.says(engine, "EngineReady").await;
-        scene.answers(engine).await;
-    }
-    assert_eq!(scene.settles(HEALTHY, 0).await.phase, Some(EnginePhase::Stable));
-    traffic.assert_flawless().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_engine_serves_on_while_its_update_cannot_start() {
-    let scene = Scene::with_instance().await;
-    let engine = scene.engine(HEALTHY);
-    scene.deploy(&engine).await;
-    let traffic = scene.traffic(HEALTHY).await;
-    scene.apply(&engine.clone().image(MISSING_IMAGE)).await;
-    let broken = says_all(&scene, HEALTHY, &["Generation 1 is being created", MISSING_IMAGE]).await;
-    let status = broken.status.expect("it has words");
+    let words = ["Generation 1 is being created", MISSING_IMAGE];
+    let status = says_all(&scene, UPDATED, &words).await.status.expect("it has words");
     assert_eq!(
         (status.phase, status.active_generation),
         (Some(EnginePhase::Creating), 0)
     );
-    traffic.flows().await;
-    assert_eq!(scene.generations(HEALTHY).await, [0, 1], "the old generation is kept");
+    assert_eq!(scene.generations(UPDATED).await, [0, 1], "the old generation is kept");
+    during_update.flows().await;
 
-    scene.apply(&engine).await;
-    let generation = scene.comes_to_rest(HEALTHY).await;
-    scene.says(HEALTHY, "EngineReady").await;
-    traffic.reaches(&Scene::pod_names(HEALTHY, generation, 1)).await;
-    traffic.assert_flawless().await;
+    scene.apply(&updated).await;
+    for Fault { engine, .. } in FAULTS {
+        scene.apply(&scene.engine(engine)).await;
+    }
+    let generation = recovers(&scene, UPDATED).await;
+    during_update.reaches(&Scene::pod_names(UPDATED, generation, 1)).await;
+    during_update.assert_flawless().await;
+    for Fault { engine, .. } in FAULTS {
+        recovers(&scene, engine).await;
+    }
+    scene.settles(HEALTHY, 0).await;
+    beside.assert_flawless().await;
+}
+
+/// Waits until the engine says what is wrong with it, and asserts that this is all that happens.
+async fn cannot_start(scene: &Scene, fault: &Fault) {
+    let engine = says_all(scene, fault.engine, fault.words).await;
+    let ready = ready(&engine).expect("it has words");
+    assert_eq!(
+        (&ready.status[..], &ready.reason[..]),
+        ("False", fault.reason),
+        "{ready:?}"
+    );
+    let status = engine.status.as_ref().expect("it has words");
+    assert_eq!(
+        (status.phase, status.active_generation),
+        (Some(EnginePhase::Creating), -1)
+    );
+    scene.does_not_answer(fault.engine).await;
+}
+
+/// Waits until the engine is well, and returns its generation.
+async fn recovers(scene: &Scene, engine: &str) -> i64 {
+    let generation = scene.comes_to_rest(engine).await;
+    assert_eq!(scene.generations(engine).await, [generation], "of {engine}");
+    scene.says(engine, "EngineReady").await;
+    scene.answers(engine).await;
+    generation
 }
 
 /// Waits until the message of the condition `Ready` has all of these words.
