@@ -18,6 +18,13 @@ const MANIFESTS: [&str; 5] = [
 /// How long the operator may take to run, and its webhooks to be trusted.
 const LIMIT: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(200);
+/// Something that the webhooks have nothing against.
+const HARMLESS: &str = "
+apiVersion: compute.firebolt.io/v1alpha1
+kind: FireboltEngineClass
+metadata: { name: rehearsal, namespace: default }
+spec: { template: { spec: { containers: [{ name: engine }] } } }
+";
 
 /// Installs the operator, and waits until all replicas are ready and the API server trusts their webhooks. The images have
 /// to be there already.
@@ -30,7 +37,8 @@ pub(crate) fn operator(root: &Path, cluster: &Cluster) -> Result<(), Box<dyn Err
     let timeout = format!("--timeout={}s", LIMIT.as_secs());
     let deployment = "deployment/firebolt-operator";
     cluster.kubectl(&["rollout", "status", deployment, "-n", "firebolt-system", &timeout])?;
-    wait_for_trust(cluster)
+    wait_for_trust(cluster)?;
+    wait_for_answer(cluster)
 }
 
 /// Waits until every webhook has the certificate authority of the operator.
@@ -52,6 +60,18 @@ fn wait_for_trust(cluster: &Cluster) -> Result<(), Box<dyn Error>> {
     while words("clientConfig.caBundle")? < words("name")? {
         if Instant::now() > deadline {
             return Err("wait for the caBundle of the webhooks".into());
+        }
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// Waits until the API server reaches a webhook: a Service takes a moment to lead to pods that are ready.
+fn wait_for_answer(cluster: &Cluster) -> Result<(), Box<dyn Error>> {
+    let deadline = Instant::now() + LIMIT;
+    while let Err(error) = cluster.kubectl_with_input(&["create", "--dry-run=server", "-f", "-"], HARMLESS) {
+        if Instant::now() > deadline {
+            return Err(error.into());
         }
         thread::sleep(POLL);
     }
