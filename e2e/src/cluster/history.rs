@@ -2,8 +2,8 @@
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use kube::ResourceExt;
 use kube::api::{WatchEvent, WatchParams};
+use kube::{Api, ResourceExt};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -26,13 +26,14 @@ impl Scene {
         // From the present state on.
         let events = self.api().watch(&parameters, "0").await;
         let events = events.expect("watch an object").boxed();
+        let api = self.api();
         let (sender, news) = unbounded_channel();
         History {
             scene: self,
             name: name.to_owned(),
             told: Vec::new(),
             news,
-            watch: tokio::spawn(follow(events, sender)),
+            watch: tokio::spawn(follow(api, parameters, events, sender)),
         }
     }
 }
@@ -76,11 +77,28 @@ impl<K> Drop for History<'_, K> {
     }
 }
 
-async fn follow<K>(mut events: BoxStream<'static, kube::Result<WatchEvent<K>>>, states: UnboundedSender<K>) {
-    while let Some(event) = events.next().await {
-        if let WatchEvent::Added(state) | WatchEvent::Modified(state) = event.expect("watch an object") {
-            // Nobody listens any more when the test is over.
-            let _over = states.send(state);
+async fn follow<K: Namespaced + Send + 'static>(
+    api: Api<K>,
+    parameters: WatchParams,
+    mut events: BoxStream<'static, kube::Result<WatchEvent<K>>>,
+    states: UnboundedSender<K>,
+) {
+    let mut version = String::new();
+    loop {
+        while let Some(event) = events.next().await {
+            match event.expect("watch an object") {
+                WatchEvent::Added(state) | WatchEvent::Modified(state) => {
+                    version = state.resource_version().unwrap_or_default();
+                    // Nobody listens any more when the test is over.
+                    let _over = states.send(state);
+                }
+                WatchEvent::Bookmark(mark) => version = mark.metadata.resource_version,
+                WatchEvent::Deleted(_) => {}
+                WatchEvent::Error(error) => panic!("watch an object: {error:?}"),
+            }
         }
+        // The API server ends a watch after some minutes.
+        let again = api.watch(&parameters, &version).await;
+        events = again.expect("watch an object again").boxed();
     }
 }

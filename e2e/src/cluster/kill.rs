@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use rustix::io::Errno;
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Signal, pidfd_send_signal};
 
 use super::operator::processes;
 use super::scene::Scene;
@@ -15,10 +15,10 @@ impl Scene {
         let running = processes(&pod);
         assert!(!running.is_empty(), "find the processes of {pod:?}");
         for process in running {
-            match kill_process(process, Signal::KILL) {
+            match pidfd_send_signal(&process, Signal::KILL) {
                 // The first process of a container takes the others along.
                 Ok(()) | Err(Errno::SRCH) => {}
-                Err(error) => panic!("kill process {process:?}: {error}"),
+                Err(error) => panic!("kill a process of a pod: {error}"),
             }
         }
     }

@@ -2,12 +2,13 @@
 //! go on for a moment of its own choice.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Resource, ResourceExt};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::scene::Scene;
 
@@ -23,7 +24,7 @@ const REPLICAS: usize = 2;
 pub struct Operator<'scene> {
     scene: &'scene Scene,
     pods: Vec<String>,
-    processes: Vec<Pid>,
+    processes: Vec<OwnedFd>,
 }
 
 impl<'scene> Operator<'scene> {
@@ -37,7 +38,7 @@ impl<'scene> Operator<'scene> {
         let pods = scene
             .eventually("all replicas of the operator are ready", replicas)
             .await;
-        let processes = pods.iter().flat_map(processes).collect::<Vec<Pid>>();
+        let processes: Vec<OwnedFd> = pods.iter().flat_map(processes).collect();
         assert!(processes.len() >= REPLICAS, "find the processes of {pods:?}");
         Self {
             scene,
@@ -72,7 +73,7 @@ impl<'scene> Operator<'scene> {
 
     fn signal(&self, signal: Signal) {
         for process in &self.processes {
-            kill_process(*process, signal).expect("signal a process of the operator");
+            pidfd_send_signal(process, signal).expect("signal a process of the operator");
         }
     }
 }
@@ -90,8 +91,8 @@ pub fn is_ready(pod: &Pod) -> bool {
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// The processes of a pod's containers. The control group of each is named after its container.
-pub(super) fn processes(pod: &Pod) -> Vec<Pid> {
+/// Handles of the processes of a pod's containers. The control group of each is named after its container.
+pub(super) fn processes(pod: &Pod) -> Vec<OwnedFd> {
     let statuses = pod
         .status
         .iter()
@@ -106,5 +107,10 @@ pub(super) fn processes(pod: &Pod) -> Vec<Pid> {
         let groups = fs::read_to_string(format!("/proc/{number}/cgroup")).unwrap_or_default();
         containers.iter().any(|container| groups.contains(container))
     };
-    numbers.filter(belongs).filter_map(Pid::from_raw).collect()
+    // The handle comes before the look at the group: should the number have gone to another process, that is not in it.
+    let handles = numbers.filter(belongs).filter_map(|number| {
+        let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
+        belongs(&number).then_some(handle)
+    });
+    handles.collect()
 }

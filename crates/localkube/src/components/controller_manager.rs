@@ -15,9 +15,6 @@ pub(super) fn arguments(layout: &Layout) -> Vec<String> {
         "--use-service-account-credentials=true".to_owned(),
         // There is only one.
         "--leader-elect=false".to_owned(),
-        // Everything reads EndpointSlices instead. With the addresses that tests give to pods, which Endpoints may not
-        // have, it would try again and again.
-        "--controllers=*,-endpoints-controller,-endpointslice-mirroring-controller".to_owned(),
         format!("--root-ca-file={}", layout.pki("ca.crt").display()),
         format!(
             "--service-account-private-key-file={}",
@@ -26,5 +23,11 @@ pub(super) fn arguments(layout: &Layout) -> Vec<String> {
         format!("--cluster-signing-cert-file={}", layout.pki("ca.crt").display()),
         format!("--cluster-signing-key-file={}", layout.pki("ca.key").display()),
     ]);
+    if layout.nodes().is_empty() {
+        // Everything reads EndpointSlices instead. With the addresses that tests give to pods, which Endpoints may not
+        // have, it would try again and again.
+        let none = "--controllers=*,-endpoints-controller,-endpointslice-mirroring-controller";
+        arguments.push(none.to_owned());
+    }
     arguments
 }

@@ -113,9 +113,15 @@ impl Load {
     }
 
     /// Waits until the counts are as asked for, and returns them.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than a query may take.
     pub async fn until(&self, holds: impl FnMut(&Counts) -> bool) -> Counts {
         let mut counts = self.shared.counts.subscribe();
-        let reached = counts.wait_for(holds).await;
+        let Ok(reached) = timeout(PATIENCE, counts.wait_for(holds)).await else {
+            panic!("not within {PATIENCE:?}: the counts are {:?}", self.counts());
+        };
         *reached.expect("the sender lives as long as the load")
     }
 
