@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::{Error, Result, chain, provisioner, relay};
+use crate::{Error, chain, provisioner, relay};
 
 /// The first argument of a program that is to be a helper.
 const ARGUMENT: &str = "localkube-helper";
@@ -66,9 +66,9 @@ impl Task {
     }
 }
 
-/// The program that can be a helper: this one.
-pub(crate) fn program() -> Result<PathBuf> {
-    env::current_exe().map_err(Error::io("find", "the program of this process"))
+/// The program that can be a helper: this one, also when another build has taken its place in the meantime.
+pub(crate) fn program() -> PathBuf {
+    format!("/proc/{}/exe", std::process::id()).into()
 }
 
 /// Does a helper's work if this process was started for it, and returns the exit code to end with. A program that starts

@@ -44,13 +44,11 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
         "firebolt-operator, firebolt-stand-in (minutes the first time)",
     );
     let mut cargo = crate::cargo(root);
-    cargo.args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--package=firebolt-operator",
-        "--package=stand-ins",
-    ]);
+    cargo.args(["build", "--quiet", "--locked", "--workspace"]);
+    cargo.args(["--bin=firebolt-operator", "--bin=firebolt-stand-in"]);
+    // With a test among them, crates have the features that tests are compiled with: what is there for the one is good for
+    // the other.
+    cargo.arg("--test=program");
     if !cargo.status()?.success() {
         return Err("build firebolt-operator and firebolt-stand-in".into());
     }

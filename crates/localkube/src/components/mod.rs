@@ -149,7 +149,7 @@ impl Component {
             (_, Some(binary)) => tools.binary(binary)?,
             (Self::Containerd(_), _) => tools.debian().join("usr/bin/containerd"),
             (Self::Network(_), _) => network::PROGRAM.into(),
-            _ => helper::program()?,
+            _ => helper::program(),
         })
     }
 
