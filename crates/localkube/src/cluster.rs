@@ -29,7 +29,7 @@ pub struct Options {
     /// Where owned clusters get their folders. Those that died are looked for in the same place; nothing else there is
     /// touched. It has to be the user's own and closed to others (mode 0700), and is created so if it is missing.
     pub base: PathBuf,
-    /// How long the control plane may take to become ready, and the nodes after it.
+    /// How long the API server may take to become ready, and then the rest.
     pub limit: Duration,
     /// How many nodes it has: none, one or two. The program that starts a cluster with nodes has to call
     /// [`serve_as_helper`](crate::serve_as_helper) first of all.
@@ -315,20 +315,14 @@ async fn boot_once(running: &Arc<Running>, limit: Duration) -> Result<()> {
         let (running, node) = (Arc::clone(running), *node);
         blocking(move || namespaces::set_up(&running.layout, node)).await?;
     }
-    // All at once: each waits for those that it depends on, and the machine is busy meanwhile.
-    let below = Component::below(running.layout.nodes());
-    let first = below
-        .iter()
-        .filter(|component| !matches!(component, Component::Network(_)));
-    for component in first.chain(&Component::CONTROL_PLANE) {
-        running.spawn(*component)?;
+    for components in [Component::first, Component::then] {
+        let components = components(running.layout.nodes());
+        for component in &components {
+            running.spawn(*component)?;
+        }
+        ready::wait(running, &components, limit).await?;
     }
-    ready::wait(running, &Component::CONTROL_PLANE, limit).await?;
-    let above = Component::above(running.layout.nodes());
-    for component in &above {
-        running.spawn(*component)?;
-    }
-    ready::wait(running, &above, limit).await
+    Ok(())
 }
 
 /// Ends the cluster in `dir`, whatever its state, and removes the folder. Says whether there was anything.

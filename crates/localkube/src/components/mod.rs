@@ -64,9 +64,9 @@ impl Component {
         Self::KubeScheduler,
     ];
 
-    /// What makes `nodes` out of a machine. The control plane comes to them: its network is that of the first.
-    pub(crate) fn below(nodes: &[Node]) -> Vec<Self> {
-        let mut components: Vec<Self> = nodes.iter().copied().map(Self::Network).collect();
+    /// What is started first, all at once: it waits for nothing but the networks of `nodes`.
+    pub(crate) fn first(nodes: &[Node]) -> Vec<Self> {
+        let mut components = vec![Self::Etcd, Self::KubeApiserver];
         if !nodes.is_empty() {
             components.push(Self::Relay);
         }
@@ -74,20 +74,25 @@ impl Component {
         components
     }
 
-    /// What needs an API server to start, and containerd.
-    pub(crate) fn above(nodes: &[Node]) -> Vec<Self> {
-        let per_node = |node: &Node| [Self::Kubelet(*node), Self::KubeProxy(*node)];
-        let mut components: Vec<Self> = nodes.iter().flat_map(per_node).collect();
+    /// What is started once the API server answers: some of it gives up before that does, on a busy machine.
+    pub(crate) fn then(nodes: &[Node]) -> Vec<Self> {
+        let mut components = vec![Self::KubeControllerManager, Self::KubeScheduler];
+        components.extend(
+            nodes
+                .iter()
+                .flat_map(|node| [Self::Kubelet(*node), Self::KubeProxy(*node)]),
+        );
         if !nodes.is_empty() {
             components.extend([Self::CoreDns, Self::Provisioner]);
         }
         components
     }
 
-    /// Every component of a cluster with `nodes`, in the order in which they are started.
+    /// Every component of a cluster with `nodes`.
     #[must_use]
     pub fn of(nodes: &[Node]) -> Vec<Self> {
-        [Self::below(nodes), Self::CONTROL_PLANE.to_vec(), Self::above(nodes)].concat()
+        let networks = nodes.iter().copied().map(Self::Network).collect();
+        [Self::first(nodes), Self::then(nodes), networks].concat()
     }
 
     /// The name of the component, which is that of its program if it has one.
