@@ -31,6 +31,16 @@ impl Place {
     pub fn run(&self, verb: &str) -> Output {
         self.kube(verb).output().expect("run xtask")
     }
+
+    /// Takes the cluster down, and once more when it is gone already; nothing may be left.
+    pub fn clear(&self) {
+        for removed in ["removed ", "nothing to remove"] {
+            let down = self.run("down");
+            let said = text(&down);
+            assert!(down.status.success() && said.starts_with(removed), "{said}");
+            assert_gone(&self.dir());
+        }
+    }
 }
 
 impl Drop for Place {
@@ -45,7 +55,7 @@ pub fn text(output: &Output) -> String {
 }
 
 /// Fails if anything is left of the cluster that was in `dir`.
-pub fn assert_gone(dir: &Path) {
+fn assert_gone(dir: &Path) {
     assert!(processes_of(dir).is_empty(), "no process is left");
     let groups = control_groups_of(dir);
     assert!(groups.is_empty(), "no control group is left, not {groups:?}");
