@@ -6,10 +6,11 @@ use std::os::fd::OwnedFd;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
-use kube::{Resource, ResourceExt};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::pods::is_ready;
 use super::scene::Scene;
 
 /// Where the operator is installed.
@@ -32,7 +33,7 @@ impl<'scene> Operator<'scene> {
     pub async fn running(scene: &'scene Scene) -> Self {
         let replicas = async || {
             let mut pods = all(scene).await?;
-            pods.retain(|pod| pod.meta().deletion_timestamp.is_none() && is_ready(pod));
+            pods.retain(is_ready);
             (pods.len() == REPLICAS).then_some(pods)
         };
         let pods = scene
@@ -82,13 +83,6 @@ async fn all(scene: &Scene) -> Option<Vec<Pod>> {
     let pods: Api<Pod> = Api::namespaced(scene.client(), OPERATOR_NAMESPACE);
     let listed = pods.list(&ListParams::default().labels(OPERATOR_LABELS)).await;
     Some(listed.ok()?.items)
-}
-
-/// Whether a pod says that it is ready.
-#[must_use]
-pub fn is_ready(pod: &Pod) -> bool {
-    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// Handles of the processes of a pod's containers. The control group of each is named after its container.

@@ -74,14 +74,14 @@ impl Scene {
     pub async fn says(&self, engine: &str, reason: &str) -> Condition {
         let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.reason == reason);
         let found = self.becomes(engine, &format!("says {reason}"), has).await;
-        ready(&found).expect("it has a reason")
+        ready(&found).cloned().expect("it has a reason")
     }
 
     /// Waits until the message of the condition `Ready` of the engine contains the text.
     pub async fn tells(&self, engine: &str, text: &str) -> Condition {
         let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.message.contains(text));
         let found = self.becomes(engine, &format!("tells {text:?}"), has).await;
-        ready(&found).expect("it has a message")
+        ready(&found).cloned().expect("it has a message")
     }
 
     /// The generations of which there is a StatefulSet that stays, in order.
@@ -112,7 +112,8 @@ impl Scene {
 }
 
 /// The condition `Ready` of an engine.
-fn ready(engine: &FireboltEngine) -> Option<Condition> {
+#[must_use]
+pub fn ready(engine: &FireboltEngine) -> Option<&Condition> {
     let mut conditions = engine.status.iter().flat_map(|status| &status.conditions);
-    conditions.find(|condition| condition.type_ == "Ready").cloned()
+    conditions.find(|condition| condition.type_ == "Ready")
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use e2e::cluster::{INSTANCE, Scene};
+use e2e::cluster::{INSTANCE, Scene, restarts};
 use firebolt_api::name::InstanceNames;
 use firebolt_api::{FireboltEngine, FireboltInstance};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -37,13 +37,6 @@ async fn the_minimal_example_runs_and_answers_a_query() {
     assert!(reply.json()["data"].to_string().contains("42"), "{reply:?}");
 
     let pods: Vec<Pod> = scene.list("").await;
-    let restarts = |pod: &Pod| {
-        let statuses = pod
-            .status
-            .iter()
-            .flat_map(|status| status.container_statuses.iter().flatten());
-        statuses.map(|status| status.restart_count).sum::<i32>()
-    };
     let restarted: Vec<&Pod> = pods.iter().filter(|pod| restarts(pod) > 0).collect();
     assert!(
         restarted.is_empty(),

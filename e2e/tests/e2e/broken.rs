@@ -1,7 +1,6 @@
 //! Engines that cannot start: each says why, none is in the way of another, and a corrected specification mends each.
 
-use e2e::cluster::{Engine, Scene};
-use firebolt_api::condition::Condition;
+use e2e::cluster::{Engine, Scene, ready};
 use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineSpec};
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -130,11 +129,6 @@ async fn says_all(scene: &Scene, engine: &str, words: &[&str]) -> FireboltEngine
         ready.is_some_and(|ready| words.iter().all(|word| ready.message.contains(word)))
     };
     scene.becomes(engine, &format!("says {words:?}"), has).await
-}
-
-fn ready(engine: &FireboltEngine) -> Option<&Condition> {
-    let mut conditions = engine.status.iter().flat_map(|status| &status.conditions);
-    conditions.find(|condition| condition.type_ == "Ready")
 }
 
 fn pod(spec: &mut FireboltEngineSpec) -> &mut PodSpec {

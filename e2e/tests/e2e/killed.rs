@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use e2e::cluster::{History, INSTANCE, Instance, Scene};
+use e2e::cluster::{History, INSTANCE, Instance, Scene, is_ready, ready, restarts};
 use firebolt_api::condition::Condition;
-use firebolt_api::key::{Component, Label};
+use firebolt_api::key::Component;
 use firebolt_api::name::InstanceNames;
 use firebolt_api::{EnginePhase, FireboltEngine, FireboltInstance, FireboltInstanceStatus, InstancePhase};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
@@ -64,14 +64,14 @@ async fn an_instance_says_what_was_killed_and_finds_its_data_again() {
     let mut history = scene.history(INSTANCE).await;
 
     for kill in EVERY_KILL {
-        let [pod] = pods(&scene, Component::Metadata).await;
+        let [pod] = scene.pods_of(Component::Metadata).await;
         kill.strike(&scene, &pod.name_any()).await;
         let degraded = is_degraded(&mut history, "The metadata service is not ready: 0 of 1 pods ready").await;
         assert_ne!(status(&degraded).gateway_endpoint, "", "the gateway is not affected");
         recovers(&mut history).await;
     }
 
-    let [pod] = pods(&scene, Component::Postgres).await;
+    let [pod] = scene.pods_of(Component::Postgres).await;
     scene.kill_processes(&pod.name_any()).await;
     let restarted = |pod: &Pod| is_ready(pod) && restarts(pod) >= 1;
     scene
@@ -96,14 +96,14 @@ async fn an_instance_says_what_was_killed_and_finds_its_data_again() {
         .kubectl(&["annotate", &set, "look=again"])
         .expect("have Kubernetes look again");
     recovers(&mut history).await;
-    let [_] = pods(&scene, Component::Postgres).await;
+    let [_] = scene.pods_of(Component::Postgres).await;
     scene.says(ENGINE, "EngineReady").await;
 
     traffic.assert_flawless().await;
     assert_eq!(claim(&scene).await, before, "it is the same volume");
     assert_eq!(self::account(&scene), account, "with the same content");
 
-    let [pod] = pods(&scene, Component::Gateway).await;
+    let [pod] = scene.pods_of(Component::Gateway).await;
     scene.kill_processes(&pod.name_any()).await;
     let degraded = is_degraded(&mut history, "The gateway is not ready: 0 of 1 pods ready").await;
     assert_ne!(
@@ -125,7 +125,7 @@ async fn a_gateway_pod_that_is_killed_takes_along_only_what_went_through_it() {
     scene.deploy(&scene.engine(ENGINE)).await;
     let mut history = scene.history::<FireboltInstance>(INSTANCE).await;
     for kill in EVERY_KILL {
-        let [victim, survivor] = pods(&scene, Component::Gateway).await;
+        let [victim, survivor] = scene.pods_of(Component::Gateway).await;
         let through = |pod| start_load(SocketAddr::new(address(pod), GATEWAY_PORT));
         let (doomed, spared) = (through(&victim), through(&survivor));
         let through_both = start_load(scene.gateway().await);
@@ -137,7 +137,7 @@ async fn a_gateway_pod_that_is_killed_takes_along_only_what_went_through_it() {
         kill.strike(&scene, &victim.name_any()).await;
         doomed.until(|counts| counts.failed > 0).await;
         only_connections_broke(&doomed.stop().await.faults(scene.ledger()));
-        let whole = pods::<2>(&scene, Component::Gateway).await;
+        let whole = scene.pods_of::<2>(Component::Gateway).await;
         service_knows(&scene, &whole).await;
         let settled = has_calmed_down(&through_both).await;
         through_both.answers(SOME).await;
@@ -206,9 +206,7 @@ async fn an_engine_pod_that_is_killed_takes_along_only_the_queries_that_it_runs(
 
 /// Whether the condition `Ready` of an engine begins like this.
 fn says(engine: &FireboltEngine, reason: &str, message: &str) -> bool {
-    let mut conditions = engine.status.iter().flat_map(|status| &status.conditions);
-    let ready = conditions.find(|condition| condition.type_ == "Ready");
-    ready.is_some_and(|ready| ready.reason == reason && ready.message.starts_with(message))
+    ready(engine).is_some_and(|ready| ready.reason == reason && ready.message.starts_with(message))
 }
 
 /// Asserts that no query failed but those that were on their way to or on the pod when it was killed: one of each client
@@ -260,31 +258,6 @@ fn condition<'a>(instance: &'a FireboltInstance, kind: &str) -> &'a Condition {
     let mut conditions = status(instance).conditions.iter();
     let found = conditions.find(|condition| condition.type_ == kind);
     found.unwrap_or_else(|| panic!("there is no condition {kind}"))
-}
-
-/// Waits until a part of the instance has so many pods, each ready and none going, and returns them.
-async fn pods<const COUNT: usize>(scene: &Scene, component: Component) -> [Pod; COUNT] {
-    let labels = format!("{}={INSTANCE},{}={component}", Label::Instance, Label::Component);
-    let all_ready = async || {
-        let pods: [Pod; COUNT] = scene.list::<Pod>(&labels).await.try_into().ok()?;
-        pods.iter().all(is_ready).then_some(pods)
-    };
-    let sentence = format!("{COUNT} pods of the {component} are ready");
-    scene.eventually(&sentence, all_ready).await
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ready = conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    ready && pod.metadata.deletion_timestamp.is_none()
-}
-
-fn restarts(pod: &Pod) -> i32 {
-    let statuses = pod
-        .status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.map(|status| status.restart_count).sum()
 }
 
 fn address(pod: &Pod) -> std::net::IpAddr {

@@ -1,7 +1,7 @@
 //! Clients query an engine without a pause while it changes: every query is answered, and executed exactly once.
 
-use e2e::cluster::{Class, INSTANCE, Instance, NEXT_ENGINE_IMAGE, Scene, is_ready};
-use firebolt_api::key::{Component, Label};
+use e2e::cluster::{Class, Instance, NEXT_ENGINE_IMAGE, Scene, Traffic};
+use firebolt_api::key::Component;
 use firebolt_api::name::EngineNames;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
@@ -77,27 +77,17 @@ async fn no_query_suffers_when_the_gateway_scales_out_and_in() {
     let scene = Scene::with_instance().await;
     scene.deploy(&scene.engine(ENGINE)).await;
     let traffic = scene.traffic(ENGINE).await;
-    for gateways in [3_u8, 1] {
-        scene.apply(&Instance::new().gateways(gateways.into())).await;
-        scene.instance_is_ready().await;
-        let labels = format!(
-            "{}={INSTANCE},{}={}",
-            Label::Instance,
-            Label::Component,
-            Component::Gateway
-        );
-        let left = async || {
-            // Those that are being deleted count as well: they serve for a while, and then they end.
-            let pods: Vec<Pod> = scene.list(&labels).await;
-            let all_ready = pods.iter().all(is_ready);
-            (all_ready && pods.len() == usize::from(gateways)).then_some(())
-        };
-        scene
-            .eventually(&format!("there are {gateways} gateway pods, each ready"), left)
-            .await;
-        traffic.flows().await;
-    }
+    scale_gateway::<3>(&scene, &traffic).await;
+    scale_gateway::<1>(&scene, &traffic).await;
     traffic.assert_flawless().await;
+}
+
+async fn scale_gateway<const PODS: usize>(scene: &Scene, traffic: &Traffic<'_>) {
+    let replicas = i32::try_from(PODS).expect("a few");
+    scene.apply(&Instance::new().gateways(replicas)).await;
+    scene.instance_is_ready().await;
+    scene.pods_of::<PODS>(Component::Gateway).await;
+    traffic.flows().await;
 }
 
 async fn configuration(scene: &Scene, generation: i64) -> String {
