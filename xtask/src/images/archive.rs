@@ -13,7 +13,7 @@ use super::tar::Writer;
 use super::{Result, digests};
 
 /// Part of every description. Raise it when archives are written in another way, so that old ones are not taken for new.
-const RECIPE: &str = "1";
+const RECIPE: &str = "2";
 
 /// An image under its name.
 pub(super) struct Image {
