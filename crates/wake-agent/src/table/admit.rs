@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::answer::{Answer, Refusal, Route};
 use super::event::{Arrival, Effect, Now, WaiterId};
 use super::hold::Waiter;
+use super::queue::weight;
 use super::{Stranger, Table, engine};
 
 /// What is to be done with a request.
@@ -17,7 +18,7 @@ pub(super) enum Verdict {
 }
 
 impl Table {
-    pub(super) fn admit(&mut self, now: Now, name: &str, effects: &mut Vec<Effect>) -> Arrival {
+    pub(super) fn admit(&mut self, now: Now, name: &str, bytes: u64, effects: &mut Vec<Effect>) -> Arrival {
         if !engine::is_name(name) {
             return Arrival::Answered(Answer::Refuse(Refusal::Malformed));
         }
@@ -33,8 +34,8 @@ impl Table {
                 Arrival::Answered(Answer::Route(Route::Reachable))
             }
             Verdict::Answer(answer) => Arrival::Answered(answer),
-            Verdict::Unknown => self.wait_for_a_list(now, name.into(), effects),
-            Verdict::Wait => self.wait_for_the_engine(now, name.into(), effects),
+            Verdict::Unknown => self.wait_for_a_list(now, name.into(), weight(bytes), effects),
+            Verdict::Wait => self.wait_for_the_engine(now, name.into(), weight(bytes), effects),
         }
     }
 
@@ -51,7 +52,8 @@ impl Table {
             return Verdict::Answer(Answer::Refuse(Refusal::Stopped));
         }
         let Some(hold) = hold else { return Verdict::Wait };
-        if hold.passes(now) {
+        // One that is being stopped may lose its pods at any moment: only a look of one's own is good enough.
+        if hold.passes(now) && !known.engine.stopped() {
             return Verdict::Answer(Answer::Route(Route::Reachable));
         }
         let refused = hold.stamp.refused(known.asked, now);
@@ -62,27 +64,29 @@ impl Table {
     }
 
     /// A name on no list: only a list that is newer than the request says that there is no such engine.
-    fn wait_for_a_list(&mut self, now: Now, name: Arc<str>, effects: &mut Vec<Effect>) -> Arrival {
-        let room = self.settings.capacity.div_ceil(4);
-        if self.strangers.len() >= room || self.waiting() >= self.settings.capacity {
+    fn wait_for_a_list(&mut self, now: Now, name: Arc<str>, weight: u64, effects: &mut Vec<Effect>) -> Arrival {
+        let room = self.settings.memory / 4;
+        if self.strangers.weight() + weight > room || !self.fits(weight) {
             return Arrival::Answered(Answer::Refuse(Refusal::Full));
         }
         let number = self.next_number();
         let stranger = Stranger {
             name: Arc::clone(&name),
             arrived: now.monotonic,
+            weight,
         };
-        self.strangers.insert(number, stranger);
+        self.strangers.join(number, stranger);
         self.advance(now, effects);
         Arrival::Waits(WaiterId { number, engine: name })
     }
 
-    fn wait_for_the_engine(&mut self, now: Now, name: Arc<str>, effects: &mut Vec<Effect>) -> Arrival {
+    fn wait_for_the_engine(&mut self, now: Now, name: Arc<str>, weight: u64, effects: &mut Vec<Effect>) -> Arrival {
         // Before the room is looked at: who is sent away for now comes back, and should find the engine awake.
         self.ask_for(&name, now.monotonic);
-        let arrival = if self.waiting() < self.settings.capacity {
+        let arrival = if self.fits(weight) {
             let number = self.next_number();
-            self.hold(number, &name, now.monotonic, now.monotonic);
+            let waiter = self.waiter(now.monotonic, now.monotonic, weight);
+            self.hold(number, &name, waiter);
             Arrival::Waits(WaiterId { number, engine: name })
         } else {
             Arrival::Answered(Answer::Refuse(Refusal::Full))
@@ -98,17 +102,26 @@ impl Table {
         }
     }
 
-    pub(super) fn hold(&mut self, number: u64, name: &Arc<str>, arrived: Instant, detected: Instant) {
-        let waiter = Waiter {
+    /// Whether there is room for one more request.
+    fn fits(&self, weight: u64) -> bool {
+        self.waiting_bytes() + weight <= self.settings.memory
+    }
+
+    pub(super) fn waiter(&self, arrived: Instant, detected: Instant, weight: u64) -> Waiter {
+        Waiter {
             arrived,
             detected,
             deadline: arrived + self.settings.hold_timeout,
-        };
+            weight,
+        }
+    }
+
+    pub(super) fn hold(&mut self, number: u64, name: &Arc<str>, waiter: Waiter) {
         let engine = self.known.get(name).map(|known| &known.engine);
         let running = engine.is_some_and(|engine| !engine.stopped());
         let ready = engine.is_some_and(|engine| engine.ready);
         let hold = self.holds.entry(Arc::clone(name)).or_default();
-        hold.saw(running, ready, detected);
+        hold.saw(running, ready, waiter.detected);
         hold.join(number, waiter);
     }
 

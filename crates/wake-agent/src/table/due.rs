@@ -10,7 +10,7 @@ use jiff::{Timestamp, Unit};
 use super::admit::Verdict;
 use super::answer::{Answer, Refusal, Route, Stages};
 use super::event::{Effect, List, Now, Patch, Probe};
-use super::{Table, answer};
+use super::{Stranger, Table, answer, patience};
 
 impl Table {
     /// Does what is due.
@@ -19,12 +19,10 @@ impl Table {
         if let Some(ticket) = self.listing.lost(moment) {
             self.listed(now, ticket, None, effects);
         }
-        while let Some((&number, stranger)) = self.strangers.first_key_value() {
-            if self.patience(stranger) > moment {
-                break;
-            }
+        let (timeout, closing) = (self.settings.hold_timeout, self.closing);
+        let impatient = |stranger: &Stranger| patience(stranger, timeout, closing) <= moment;
+        for (number, stranger) in self.strangers.take_while(impatient) {
             effects.push(answer(number, &stranger.name, Answer::Route(Route::Blind)));
-            self.strangers.remove(&number);
         }
         let names: Vec<Arc<str>> = self.holds.keys().cloned().collect();
         for name in &names {

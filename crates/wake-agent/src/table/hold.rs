@@ -1,10 +1,10 @@
 //! The requests that wait for one engine, and the probes that let them go.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::answer::Stages;
 use super::earliest;
+use super::queue::{Queue, Weighs};
 use super::stamp::Stamp;
 
 /// How soon after one probe the next may begin. So it is done for an engine that calls itself ready: what is missing is
@@ -29,13 +29,20 @@ pub(super) struct Waiter {
     pub arrived: Instant,
     pub detected: Instant,
     pub deadline: Instant,
+    pub weight: u64,
+}
+
+impl Weighs for Waiter {
+    fn weight(&self) -> u64 {
+        self.weight
+    }
 }
 
 /// What is going on for one engine that is not ready.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Hold {
-    /// By number, which is by arrival, which is by deadline.
-    waiters: BTreeMap<u64, Waiter>,
+    /// By arrival, which is by deadline.
+    waiters: Queue<Waiter>,
     /// The probe under way, and when it began. The news of any other are old news.
     probe: Option<(u64, Instant)>,
     /// When the last probe began.
@@ -54,18 +61,23 @@ impl Hold {
         self.waiters.len()
     }
 
+    /// How much memory those who wait take up.
+    pub fn weight(&self) -> u64 {
+        self.waiters.weight()
+    }
+
     pub fn join(&mut self, number: u64, waiter: Waiter) {
-        self.waiters.insert(number, waiter);
+        self.waiters.join(number, waiter);
     }
 
     /// Since when somebody waits.
     pub fn waiting(&self) -> Option<Instant> {
-        self.waiters.values().next().map(|waiter| waiter.arrived)
+        self.waiters.first().map(|waiter| waiter.arrived)
     }
 
     /// A client is gone.
     pub fn leave(&mut self, number: u64) {
-        if self.waiters.remove(&number).is_some() {
+        if self.waiters.leave(number).is_some() {
             self.abandon_if_empty();
         }
     }
@@ -100,7 +112,7 @@ impl Hold {
 
     /// When something is to be done: the next probe, giving up the one under way, or sending somebody away.
     pub fn due(&self, closing: Option<Instant>) -> Option<Instant> {
-        let deadline = self.waiters.values().next().map(|waiter| cut(waiter, closing));
+        let deadline = self.waiters.first().map(|waiter| cut(waiter, closing));
         let probe = match self.probe {
             Some((_, began)) => Some(began + TIMEOUT),
             None => self.next_probe(closing),
@@ -149,26 +161,20 @@ impl Hold {
 
     /// Takes out those whose time is over.
     pub fn expired(&mut self, closing: Option<Instant>, now: Instant) -> Vec<(u64, Stages)> {
-        let over = |waiter: &Waiter| cut(waiter, closing) <= now;
-        let numbers = self.waiters.iter().take_while(|(_, waiter)| over(waiter));
-        let numbers: Vec<u64> = numbers.map(|(number, _)| *number).collect();
-        let taken = numbers.into_iter().filter_map(|number| {
-            let waiter = self.waiters.remove(&number)?;
-            Some((number, self.stages(&waiter, now)))
-        });
-        let taken: Vec<_> = taken.collect();
+        let taken = self.waiters.take_while(|waiter| cut(waiter, closing) <= now);
         if !taken.is_empty() {
             self.abandon_if_empty();
         }
-        taken
+        let stages = |(number, waiter)| (number, self.stages(&waiter, now));
+        taken.into_iter().map(stages).collect()
     }
 
     /// Takes out everybody.
     pub fn everybody(&mut self, now: Instant) -> Vec<(u64, Stages)> {
-        let waiters = std::mem::take(&mut self.waiters);
         self.probe = None;
+        let waiters = self.waiters.take();
         let stages = |(number, waiter)| (number, self.stages(&waiter, now));
-        waiters.into_iter().map(stages).collect()
+        waiters.map(stages).collect()
     }
 
     fn stages(&self, waiter: &Waiter, now: Instant) -> Stages {

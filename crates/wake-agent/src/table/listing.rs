@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::earliest;
+use super::{earliest, latest};
 
 /// How often engines are listed while there are requests.
 pub const EVERY: Duration = Duration::from_secs(1);
@@ -10,6 +10,11 @@ pub const EVERY: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(5);
 /// How soon after one listing an unknown name may cause the next. It bounds what made-up names cost the API server.
 const GAP: Duration = Duration::from_millis(250);
+/// After a listing the API server is left alone for so many times as long as it took. Most of its time is for others,
+/// however many engines there are.
+const REST: u32 = 4;
+/// But for no longer than that: an engine that was made since then is to be found.
+const LONGEST_REST: Duration = Duration::from_secs(2);
 /// A listing that takes longer has failed.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// For how long the last list is believed while listings fail. One failure is nothing yet; after several, what was seen
@@ -23,6 +28,8 @@ pub(super) struct Listing {
     under_way: Option<(u64, Instant)>,
     /// When the last one began.
     began: Option<Instant>,
+    /// How long the API server is left alone after the last one.
+    rests: Option<Instant>,
     /// When the last one that succeeded began.
     succeeded: Option<Instant>,
     /// Whether the last one failed.
@@ -49,7 +56,8 @@ impl Listing {
         }
         let began = self.began?;
         let regular = began + if waiting || self.failing { EVERY } else { IDLE };
-        earliest(Some(regular), wanted.map(|wanted| wanted.max(began + GAP)))
+        let due = earliest(Some(regular), wanted.map(|wanted| wanted.max(began + GAP)));
+        latest(due, self.rests)
     }
 
     /// Whether there is one to begin now.
@@ -59,7 +67,8 @@ impl Listing {
 
     /// Whether a request that comes now is a reason to begin one.
     pub fn wears_off(&self, now: Instant) -> bool {
-        self.under_way.is_none() && self.began.is_some_and(|began| began + EVERY <= now)
+        let rests = self.rests.is_some_and(|rests| rests > now);
+        self.under_way.is_none() && !rests && self.began.is_some_and(|began| began + EVERY <= now)
     }
 
     pub fn begin(&mut self, ticket: u64, now: Instant) {
@@ -74,8 +83,10 @@ impl Listing {
     }
 
     /// One has ended. Returns when it began; None if it was given up before.
-    pub fn end(&mut self, ticket: u64, succeeded: bool) -> Option<Instant> {
+    pub fn end(&mut self, ticket: u64, succeeded: bool, now: Instant) -> Option<Instant> {
         let (_, began) = self.under_way.take_if(|(under_way, _)| *under_way == ticket)?;
+        let took = now.saturating_duration_since(began);
+        self.rests = Some(now + (took * REST).min(LONGEST_REST));
         self.failing = !succeeded;
         if succeeded {
             self.succeeded = Some(began);

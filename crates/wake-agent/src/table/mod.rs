@@ -15,7 +15,7 @@
 //! | is on no list | waits for a list that is begun later, and then is refused: 404. Engines of other instances are on no list of ours, so nobody can tell them from none |
 //! | is ready | passes; for the first five seconds only if nobody waits, since Envoy may not know yet |
 //! | is stopped, and auto-stop is off | is refused: 503 |
-//! | is not ready, but a probe reached it within the last second | passes |
+//! | is not ready and not being stopped, and a probe reached it within the last second | passes |
 //! | is stopped, and we are not allowed to wake it | is refused: 503 |
 //! | is any other, and no room is left | is refused: 503. A stopped engine is asked for before that is found out |
 //! | is any other | waits |
@@ -28,9 +28,11 @@
 //! # Guarantees, whatever happens in whatever order
 //!
 //! - Every request is answered once, at its deadline at the latest, unless its client leaves.
-//! - No more requests wait than there is room for, and no more than a quarter of that for names on no list: made-up names
-//!   cannot take up the room, and they are not remembered.
-//! - Listings begin a quarter of a second apart, probes of an engine a tenth, patches of an engine half a second after a
+//! - No more requests wait than there is memory for, and no more than a quarter of it is for names on no list: made-up
+//!   names cannot take up the room, and they are not remembered.
+//!   Each request counts with what Envoy may have to keep of it, and with [`OVERHEAD`].
+//! - Listings begin a quarter of a second apart, and after one the API server is left alone for four times as long as it
+//!   took, or two seconds. Probes of an engine begin a tenth of a second apart, patches of an engine half a second after a
 //!   failure and ten seconds after a success.
 //! - News of a probe, patch or listing that was given up, or that belongs to requests which are gone, change nothing.
 //!
@@ -47,6 +49,7 @@ mod event;
 mod hold;
 mod listing;
 mod news;
+mod queue;
 mod stamp;
 
 #[cfg(test)]
@@ -61,18 +64,20 @@ pub use engine::Engine;
 pub use event::{Arrival, Effect, Event, List, Now, Patch, PatchOutcome, Probe, WaiterId};
 pub use hold::{LAST_LOOK, TIMEOUT as PROBE_TIMEOUT};
 pub use listing::TIMEOUT as LIST_TIMEOUT;
+pub use queue::{LARGEST as LARGEST_BODY, OVERHEAD};
 pub use stamp::TIMEOUT as PATCH_TIMEOUT;
 
 use hold::Hold;
 use listing::Listing;
+use queue::{Queue, Weighs};
 
 /// What does not change while the table lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// The instance whose gateway this is.
     pub instance: String,
-    /// How many requests may wait at a time.
-    pub capacity: usize,
+    /// How many bytes the requests that wait may take up in Envoy.
+    pub memory: u64,
     /// How long a request waits at most.
     pub hold_timeout: Duration,
 }
@@ -86,8 +91,8 @@ pub struct Table {
     known: BTreeMap<Arc<str>, Known>,
     /// What is going on for engines that are not ready.
     holds: BTreeMap<Arc<str>, Hold>,
-    /// Requests for names on no list, by number.
-    strangers: BTreeMap<u64, Stranger>,
+    /// Requests for names on no list.
+    strangers: Queue<Stranger>,
     closing: Option<Instant>,
     /// The last number that was given to a request, a listing, a probe or a patch.
     number: u64,
@@ -104,6 +109,13 @@ struct Known {
 struct Stranger {
     name: Arc<str>,
     arrived: Instant,
+    weight: u64,
+}
+
+impl Weighs for Stranger {
+    fn weight(&self) -> u64 {
+        self.weight
+    }
 }
 
 impl Table {
@@ -115,7 +127,7 @@ impl Table {
             listing: Listing::default(),
             known: BTreeMap::new(),
             holds: BTreeMap::new(),
-            strangers: BTreeMap::new(),
+            strangers: Queue::default(),
             closing: None,
             number: 0,
         }
@@ -133,11 +145,19 @@ impl Table {
         self.strangers.len() + self.holds.values().map(Hold::len).sum::<usize>()
     }
 
+    /// How many bytes they take up: of what Envoy may have to keep of each, with what it needs besides.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        self.strangers.weight() + self.holds.values().map(Hold::weight).sum::<u64>()
+    }
+
     /// When to call with [`Event::Tick`], as of the last call. None before the first one.
     #[must_use]
     pub fn wake_at(&self) -> Option<Instant> {
-        let stranger = self.strangers.values().next();
-        let stranger = stranger.map(|stranger| self.patience(stranger));
+        let stranger = self
+            .strangers
+            .first()
+            .map(|stranger| patience(stranger, self.settings.hold_timeout, self.closing));
         let holds = self.holds.iter().filter_map(|(name, hold)| {
             let sleeps = self.known.get(name).filter(|known| known.engine.sleeps());
             let patch = sleeps.and_then(|known| hold.stamp.due(known.asked, hold.waiting()));
@@ -147,12 +167,12 @@ impl Table {
         holds.fold(earliest(stranger, listing), |first, due| earliest(first, Some(due)))
     }
 
-    /// A request came. One for an engine that is ready costs a look into the list and nothing else, and once a second it
+    /// A request came, of which Envoy may have to keep so many bytes. One for an engine that is ready costs a look into the list and nothing else, and once a second it
     /// is a reason for a new list. If it passes at once and without effects, [`Table::wake_at`] need not be asked again.
     #[must_use]
-    pub fn arrive(&mut self, now: Now, engine: &str) -> (Arrival, Vec<Effect>) {
+    pub fn arrive(&mut self, now: Now, engine: &str, bytes: u64) -> (Arrival, Vec<Effect>) {
         let mut effects = Vec::new();
-        let arrival = self.admit(now, engine, &mut effects);
+        let arrival = self.admit(now, engine, bytes, &mut effects);
         (arrival, effects)
     }
 
@@ -177,16 +197,16 @@ impl Table {
         self.number
     }
 
-    /// When a request for an unknown name passes, since no list has come.
-    fn patience(&self, stranger: &Stranger) -> Instant {
-        let deadline = stranger.arrived + self.settings.hold_timeout.min(LIST_TIMEOUT);
-        self.closing.map_or(deadline, |closing| closing.min(deadline))
-    }
-
     /// Since when somebody waits for a newer list. Only those wait who came after the last one began.
     fn list_wanted(&self) -> Option<Instant> {
-        self.strangers.values().next().map(|stranger| stranger.arrived)
+        self.strangers.first().map(|stranger| stranger.arrived)
     }
+}
+
+/// When a request for an unknown name passes, since no list has come.
+fn patience(stranger: &Stranger, hold_timeout: Duration, closing: Option<Instant>) -> Instant {
+    let deadline = stranger.arrived + hold_timeout.min(LIST_TIMEOUT);
+    closing.map_or(deadline, |closing| closing.min(deadline))
 }
 
 fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {

@@ -1,6 +1,5 @@
 //! What news of listings, probes and patches change. None of them matter if they come after they were given up.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,19 +15,19 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 impl Table {
     pub(super) fn left(&mut self, waiter: &WaiterId) {
-        self.strangers.remove(&waiter.number);
+        self.strangers.leave(waiter.number);
         if let Some(hold) = self.holds.get_mut(&waiter.engine) {
             hold.leave(waiter.number);
         }
     }
 
     pub(super) fn listed(&mut self, now: Now, ticket: u64, engines: Option<Vec<Engine>>, effects: &mut Vec<Effect>) {
-        let Some(began) = self.listing.end(ticket, engines.is_some()) else {
+        let Some(began) = self.listing.end(ticket, engines.is_some(), now.monotonic) else {
             return;
         };
         let Some(engines) = engines else {
             // Nobody knows whether there is such an engine: Envoy finds out.
-            for (number, stranger) in std::mem::take(&mut self.strangers) {
+            for (number, stranger) in self.strangers.take() {
                 effects.push(answer(number, &stranger.name, Answer::Route(Route::Blind)));
             }
             return;
@@ -51,17 +50,15 @@ impl Table {
 
     /// Those who came before the listing began are strangers no more: their engine is on the list, or there is none.
     fn introduce_strangers(&mut self, began: Instant, now: Instant, effects: &mut Vec<Effect>) {
-        let strangers = std::mem::take(&mut self.strangers).into_iter();
-        let (later, before): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            strangers.partition(|(_, stranger)| stranger.arrived > began);
-        self.strangers = later;
-        for (number, Stranger { name, arrived }) in before {
+        let before = self.strangers.take_while(|stranger| stranger.arrived <= began);
+        for (number, Stranger { name, arrived, weight }) in before {
             match self.verdict(&name, now) {
                 Verdict::Answer(verdict) => effects.push(answer(number, &name, verdict)),
                 Verdict::Unknown => effects.push(answer(number, &name, Answer::Refuse(Refusal::NotFound))),
                 Verdict::Wait => {
                     self.ask_for(&name, now);
-                    self.hold(number, &name, arrived, now);
+                    let waiter = self.waiter(arrived, now, weight);
+                    self.hold(number, &name, waiter);
                 }
             }
         }

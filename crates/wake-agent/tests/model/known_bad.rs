@@ -13,12 +13,14 @@ pub enum Bad {
     LoseAnAnswer,
     /// Whoever is released is told so twice.
     AnswerTwice,
-    /// One more waits than there is room for.
+    /// Twice as many wait as there is room for.
     NoBounds,
     /// A patch that was stored does not count.
     StampTooOften,
     /// An engine that has pods coming is asked for too.
     StampTheRunning,
+    /// A probe of others is good enough for an engine that is being stopped.
+    PassToTheStopped,
     /// Nobody listens to probes.
     UnheardProbes,
 }

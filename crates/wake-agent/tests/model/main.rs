@@ -72,6 +72,7 @@ fn every_guarantee_holds_in_every_history() {
 #[case(Bad::NoBounds, "capacity")]
 #[case(Bad::StampTooOften, "rate of patches")]
 #[case(Bad::StampTheRunning, "stamped without need")]
+#[case(Bad::PassToTheStopped, "passed to the stopped")]
 #[case(Bad::UnheardProbes, "stranded")]
 fn a_mistake_is_found(#[case] bad: Bad, #[case] rule: &str) {
     let worlds = [World::stopped, World::starting, World::full];

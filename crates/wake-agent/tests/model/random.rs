@@ -15,7 +15,8 @@ const NAMES: [&str; 4] = ["a", "b", "other", "made-up"];
 
 #[derive(Clone, Copy, Debug)]
 enum Happening {
-    Request(usize),
+    /// For an engine, with a body.
+    Request(usize, u64),
     Leave(prop::sample::Index),
     Listed(bool),
     Probed(prop::sample::Index, bool),
@@ -33,8 +34,9 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(PatchOutcome::Failed),
         1 => Just(PatchOutcome::Refused),
     ];
+    let bytes = prop_oneof![Just(0), 0..300_000_u64, 0..3_000_000_u64];
     prop_oneof![
-        6 => (0..NAMES.len()).prop_map(Happening::Request),
+        6 => (0..NAMES.len(), bytes).prop_map(|(at, bytes)| Happening::Request(at, bytes)),
         2 => any::<prop::sample::Index>().prop_map(Happening::Leave),
         4 => prop::bool::weighted(0.8).prop_map(Happening::Listed),
         3 => (any::<prop::sample::Index>(), prop::bool::weighted(0.3)).prop_map(|(at, reached)| Happening::Probed(at, reached)),
@@ -56,10 +58,10 @@ struct World {
 }
 
 impl World {
-    fn new(capacity: usize, hold_timeout: Duration) -> Self {
+    fn new(memory: u64, hold_timeout: Duration) -> Self {
         let settings = Settings {
             instance: "main".to_owned(),
-            capacity,
+            memory,
             hold_timeout,
         };
         let now = Now {
@@ -108,8 +110,8 @@ impl World {
 
     fn happen(&mut self, happening: Happening) -> Checked<()> {
         match happening {
-            Happening::Request(at) => {
-                let (_, asked) = self.witness.arrive(self.now, NAMES[at])?;
+            Happening::Request(at, bytes) => {
+                let (_, asked) = self.witness.arrive(self.now, NAMES[at], bytes)?;
                 self.take(asked);
                 Ok(())
             }
@@ -178,12 +180,12 @@ proptest! {
 
     #[test]
     fn every_guarantee_holds_in_long_random_histories(
-        capacity in 0..6_usize,
+        memory in prop_oneof![0..1_000_000_u64, 0..10_000_000_u64],
         hold_timeout in 300..150_000_u64,
         happenings in prop::collection::vec(happening(), 1..200),
     ) {
         let hold_timeout = Duration::from_millis(hold_timeout);
-        let mut world = World::new(capacity, hold_timeout);
+        let mut world = World::new(memory, hold_timeout);
         let run = || -> Checked<()> {
             world.tell(Event::Tick)?;
             for happening in happenings {

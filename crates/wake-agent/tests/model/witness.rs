@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use firebolt_api::AutoStopReason;
 use firebolt_wake_agent::table::{
-    Answer, Arrival, Effect, Engine, Event, LAST_LOOK, List, Now, PATCH_TIMEOUT, Patch, PatchOutcome, Probe, Refusal,
-    Route, Settings, Table, WaiterId,
+    Answer, Arrival, Effect, Engine, Event, LARGEST_BODY, LAST_LOOK, LIST_TIMEOUT, List, Now, OVERHEAD, PATCH_TIMEOUT,
+    Patch, PatchOutcome, Probe, Refusal, Route, Settings, Table, WaiterId,
 };
 
 use crate::known_bad::Bad;
 
 /// The rates that the table promises.
 const BETWEEN_LISTS: Duration = Duration::from_millis(250);
+const LONGEST_REST: Duration = Duration::from_secs(2);
 const BETWEEN_PROBES: Duration = Duration::from_millis(100);
 const AFTER_A_STORED_PATCH: Duration = Duration::from_secs(10);
 const AFTER_A_FAILED_PATCH: Duration = Duration::from_millis(500);
@@ -37,6 +38,7 @@ struct Waiting {
     arrived: Instant,
     /// Whether its engine was on the list when it came.
     known: bool,
+    weight: u64,
 }
 
 /// A probe that was asked for.
@@ -52,6 +54,8 @@ struct Probing {
 struct Record {
     round: u32,
     probed: Option<Instant>,
+    /// When a probe last reached it.
+    reached: Option<Instant>,
     /// The last patch, and when it began.
     patch: Option<Patch>,
     patch_began: Option<Instant>,
@@ -71,6 +75,7 @@ pub struct Witness {
     probes: BTreeMap<Probe, Probing>,
     records: BTreeMap<Arc<str>, Record>,
     list_began: Option<(List, Instant)>,
+    list_ended: Option<(List, Instant)>,
     /// The list that the table goes by, and when it began.
     listed: Option<(Instant, Vec<Engine>)>,
 }
@@ -88,7 +93,7 @@ impl Witness {
     pub fn new(settings: Settings, bad: Option<Bad>) -> Self {
         let mut tables = settings.clone();
         if bad == Some(Bad::NoBounds) {
-            tables.capacity += 1;
+            tables.memory *= 2;
         }
         Self {
             table: Table::new(tables),
@@ -98,6 +103,7 @@ impl Witness {
             probes: BTreeMap::new(),
             records: BTreeMap::new(),
             list_began: None,
+            list_ended: None,
             listed: None,
         }
     }
@@ -129,9 +135,9 @@ impl Witness {
         self.believed(name).is_some_and(|engine| engine.replicas > 0)
     }
 
-    pub fn arrive(&mut self, now: Now, name: &str) -> Checked<(Arrival, Asked)> {
+    pub fn arrive(&mut self, now: Now, name: &str, bytes: u64) -> Checked<(Arrival, Asked)> {
         let before = self.table.clone();
-        let (arrival, mut effects) = self.table.arrive(now, name);
+        let (mut arrival, mut effects) = self.table.arrive(now, name, bytes);
         let shed = arrival == Arrival::Answered(Answer::Refuse(Refusal::Full));
         if shed && self.bad == Some(Bad::StampAfterShed) {
             self.table = before;
@@ -141,16 +147,35 @@ impl Witness {
             let waiting = Waiting {
                 arrived: now.monotonic,
                 known: self.believed(name).is_some(),
+                weight: bytes.min(LARGEST_BODY) + OVERHEAD,
             };
             if self.waiting.insert(waiter.clone(), waiting).is_some() {
                 return broken("answered once", format!("{waiter:?} is given out twice"));
             }
         }
+        if self.bad == Some(Bad::PassToTheStopped) && self.was_just_reached(now, name) {
+            arrival = Arrival::Answered(Answer::Route(Route::Reachable));
+        }
+        self.passes_to_the_running(&arrival, name)?;
         let asked = self.check(now, effects, None)?;
         if shed {
             self.shed_with_a_stamp(now, name)?;
         }
         Ok((arrival, asked))
+    }
+
+    fn was_just_reached(&self, now: Now, name: &str) -> bool {
+        let reached = self.records.get(name).and_then(|record| record.reached);
+        reached.is_some_and(|reached| now.monotonic < reached + Duration::from_secs(1))
+    }
+
+    /// A probe of others is no reason to pass to an engine that is being stopped.
+    fn passes_to_the_running(&self, arrival: &Arrival, name: &str) -> Checked<()> {
+        let reachable = *arrival == Arrival::Answered(Answer::Route(Route::Reachable));
+        if reachable && !self.believes_it_runs(name) {
+            return broken("passed to the stopped", format!("{:?}", self.believed(name)));
+        }
+        Ok(())
     }
 
     pub fn handle(&mut self, now: Now, mut event: Event) -> Checked<Asked> {
@@ -195,13 +220,22 @@ impl Witness {
                 None
             }
             Event::Listed(list, engines) => {
-                let current = self.list_began.filter(|(newest, _)| newest == list);
+                let current = self.list_began.filter(|(newest, began)| {
+                    // One that was given up says nothing any more.
+                    newest == list && now.monotonic < *began + LIST_TIMEOUT
+                });
                 if let (Some((_, began)), Some(engines)) = (current, engines) {
                     self.listed = Some((began, engines.clone()));
                 }
+                self.list_ended = current.map(|(list, _)| (list, now.monotonic)).or(self.list_ended);
                 None
             }
-            Event::Probed(probe, reached) => self.probes.remove(probe).filter(|_| *reached),
+            Event::Probed(probe, reached) => {
+                let probing = self.probes.remove(probe).filter(|_| *reached)?;
+                let record = self.records.entry(Arc::clone(&probe.engine)).or_default();
+                record.reached = Some(now.monotonic);
+                Some(probing)
+            }
             Event::Patched(patch, outcome) => {
                 let record = self.records.entry(Arc::clone(&patch.engine)).or_default();
                 // One that was given up counts as failed, whatever becomes of it.
@@ -270,12 +304,21 @@ impl Witness {
     }
 
     fn bounds(&self) -> Checked<()> {
-        let waiting = self.waiting.len();
-        if waiting > self.settings.capacity {
-            return broken("capacity", format!("{waiting} wait"));
+        let waiting = (self.waiting.len(), self.waiting.values().map(|one| one.weight).sum());
+        if waiting.1 > self.settings.memory {
+            return broken("capacity", format!("{waiting:?} wait"));
         }
-        if waiting != self.table.waiting() && self.bad.is_none() {
-            return broken("capacity", format!("{waiting} wait, not {}", self.table.waiting()));
+        let strangers = self
+            .waiting
+            .iter()
+            .filter(|(waiter, one)| !one.known && self.believed(&waiter.engine).is_none());
+        let strangers: u64 = strangers.map(|(_, one)| one.weight).sum();
+        if strangers > self.settings.memory / 4 {
+            return broken("capacity", format!("strangers take up {strangers}"));
+        }
+        let told = (self.table.waiting(), self.table.waiting_bytes());
+        if waiting != told && self.bad.is_none() {
+            return broken("capacity", format!("{waiting:?} wait, not {told:?}"));
         }
         Ok(())
     }
@@ -373,6 +416,15 @@ impl Witness {
 
     fn list_begins(&mut self, now: Now, list: List) -> Checked<()> {
         let before = self.list_began.replace((list, now.monotonic));
+        let ended = before
+            .zip(self.list_ended)
+            .filter(|((last, _), (ended, _))| last == ended);
+        let took = ended.map(|((_, began), (_, ended))| (ended, ended.saturating_duration_since(began)));
+        if let Some((ended, took)) = took
+            && now.monotonic < ended + (took * 4).min(LONGEST_REST)
+        {
+            return broken("rest after listings", format!("{list:?} after one of {took:?}"));
+        }
         if before.is_some_and(|(_, began)| now.monotonic < began + BETWEEN_LISTS) {
             return broken("rate of listings", format!("{list:?} after {before:?}"));
         }

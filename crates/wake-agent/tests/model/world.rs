@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use firebolt_wake_agent::table::{
-    Answer, Arrival, Engine, Event, List, Now, Patch, PatchOutcome, Probe, Refusal, Route,
+    Answer, Arrival, Engine, Event, List, Now, OVERHEAD, Patch, PatchOutcome, Probe, Refusal, Route,
 };
 use firebolt_wake_agent::table::{Settings, WaiterId};
 
@@ -14,7 +14,10 @@ use crate::known_bad::Bad;
 use crate::truth::{NAME, Truth};
 use crate::witness::{Asked, Checked, Witness, broken};
 
-const CAPACITY: usize = 1;
+/// One known engine's request fills this, or four requests without a body; a stranger's may take a quarter.
+const MEMORY: u64 = 4 * OVERHEAD;
+/// What Envoy may have to keep of a request that takes up all of that.
+const ALL_OF_IT: u64 = 3 * OVERHEAD;
 const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 /// News that come later than two others of their kind never come.
 const UNDER_WAY: usize = 2;
@@ -47,6 +50,8 @@ pub struct World {
     probes: BTreeMap<Probe, bool>,
     patches: BTreeSet<Patch>,
     budget: Budget,
+    /// The size of each request.
+    bytes: u64,
 }
 
 /// Something that can happen, and the world after it.
@@ -57,10 +62,10 @@ pub struct Step {
 }
 
 impl World {
-    fn new(budget: Budget, bad: Option<Bad>, capacity: usize, truth: Truth, listed: &[Engine]) -> Self {
+    fn new(budget: Budget, bad: Option<Bad>, memory: u64, bytes: u64, truth: Truth, listed: &[Engine]) -> Self {
         let settings = Settings {
             instance: "main".to_owned(),
-            capacity,
+            memory,
             hold_timeout: HOLD_TIMEOUT,
         };
         let now = Now {
@@ -75,6 +80,7 @@ impl World {
             probes: BTreeMap::new(),
             patches: BTreeSet::new(),
             budget,
+            bytes,
         };
         world.tell(Event::Tick).expect("a table starts");
         let (list, _) = world.lists.pop_first().expect("a table lists at once");
@@ -94,27 +100,27 @@ impl World {
             stamp: None,
         };
         let listed = truth.listed();
-        Self::new(budget, bad, CAPACITY, truth, &listed)
+        Self::new(budget, bad, MEMORY, ALL_OF_IT, truth, &listed)
     }
 
     pub fn starting(budget: Budget, bad: Option<Bad>) -> Self {
         let mut truth = Self::stopped(Budget::default(), None).truth;
         truth.running = true;
         let listed = truth.listed();
-        Self::new(budget, bad, CAPACITY, truth, &listed)
+        Self::new(budget, bad, MEMORY, ALL_OF_IT, truth, &listed)
     }
 
     /// No room is left, since others wait for other engines.
     pub fn full(budget: Budget, bad: Option<Bad>) -> Self {
         let truth = Self::stopped(Budget::default(), None).truth;
         let listed = truth.listed();
-        Self::new(budget, bad, 0, truth, &listed)
+        Self::new(budget, bad, 0, 0, truth, &listed)
     }
 
     /// The engine was made after the list.
     pub fn unknown(budget: Budget, bad: Option<Bad>) -> Self {
         let truth = Self::stopped(Budget::default(), None).truth;
-        Self::new(budget, bad, CAPACITY, truth, &[])
+        Self::new(budget, bad, MEMORY, 0, truth, &[])
     }
 
     fn tell(&mut self, event: Event) -> Checked<Vec<(WaiterId, Answer)>> {
@@ -182,7 +188,7 @@ impl World {
         if self.budget.requests > 0 {
             let mut next = self.clone();
             next.budget.requests -= 1;
-            let arrived = next.witness.arrive(next.now, NAME);
+            let arrived = next.witness.arrive(next.now, NAME, next.bytes);
             let (next, answers) = match arrived {
                 Ok((arrival, asked)) => {
                     let mut answers: Vec<Answer> = next.take(asked).into_iter().map(|(_, answer)| answer).collect();

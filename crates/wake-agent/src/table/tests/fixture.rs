@@ -6,8 +6,8 @@ use firebolt_api::AutoStopReason;
 use jiff::Timestamp;
 
 use crate::table::{
-    Answer, Arrival, Effect, Engine, Event, List, Now, Patch, PatchOutcome, Probe, Refusal, Route, Settings, Table,
-    WaiterId,
+    Answer, Arrival, Effect, Engine, Event, List, Now, OVERHEAD, Patch, PatchOutcome, Probe, Refusal, Route, Settings,
+    Table, WaiterId,
 };
 
 pub const HOLD_TIMEOUT: Duration = Duration::from_mins(2);
@@ -63,11 +63,11 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Nothing is known yet.
-    pub fn new(capacity: usize) -> Self {
+    /// Nothing is known yet, and so many requests without a body may wait.
+    pub fn new(room: u64) -> Self {
         let settings = Settings {
             instance: "main".to_owned(),
-            capacity,
+            memory: room * OVERHEAD,
             hold_timeout: HOLD_TIMEOUT,
         };
         let now = Now {
@@ -87,9 +87,9 @@ impl Desk {
         desk
     }
 
-    /// These engines are on the list.
+    /// These engines are on the list, and twelve requests without a body may wait.
     pub fn with(engines: &[Engine]) -> Self {
-        let mut desk = Self::new(10);
+        let mut desk = Self::new(12);
         desk.list(engines);
         desk
     }
@@ -111,7 +111,12 @@ impl Desk {
     }
 
     pub fn arrive(&mut self, engine: &str) -> Arrival {
-        let (arrival, effects) = self.table.arrive(self.now, engine);
+        self.arrive_with(engine, 0)
+    }
+
+    /// A request comes with a body.
+    pub fn arrive_with(&mut self, engine: &str, bytes: u64) -> Arrival {
+        let (arrival, effects) = self.table.arrive(self.now, engine, bytes);
         self.take(effects);
         arrival
     }

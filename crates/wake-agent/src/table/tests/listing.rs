@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rstest::rstest;
+
 use super::fixture::{Desk, engine};
 use crate::table::{Answer, Event, Refusal, Route};
 
@@ -46,6 +48,27 @@ fn unknown_names_make_for_four_lists_a_second_at_most() {
         desk.pass(Duration::from_millis(1));
     }
     assert_eq!(lists, 3, "the first one was before");
+}
+
+#[rstest]
+#[case::short(10, 40)]
+#[case::long(400, 1_600)]
+#[case::very_long(4_000, 2_000)]
+fn the_api_server_is_left_alone_after_a_listing_for_longer_than_it_took(#[case] took: u64, #[case] rest: u64) {
+    let mut desk = Desk::with(&[]);
+    desk.pass(Duration::from_secs(5));
+    assert_eq!(desk.lists.len(), 1);
+    desk.pass(Duration::from_millis(took));
+    desk.list(&[]);
+    let ended = desk.now.monotonic;
+    // Whoever asks, be it that the engine is unknown or that the list is old.
+    while desk.lists.is_empty() {
+        desk.arrive("unknown");
+        desk.pass(Duration::from_millis(1));
+    }
+    let rested = desk.now.monotonic.saturating_duration_since(ended);
+    assert!(rested >= Duration::from_millis(rest), "{rested:?}");
+    assert!(rested <= Duration::from_millis(rest.max(250) + 1), "{rested:?}");
 }
 
 #[test]
@@ -93,7 +116,7 @@ fn a_listing_that_was_given_up_says_nothing_any_more() {
     let mut desk = Desk::with(&[engine("a").ready()]);
     desk.pass(Duration::from_secs(5));
     let late = desk.lists.pop().expect("a listing");
-    desk.pass(Duration::from_secs(6));
+    desk.pass(Duration::from_secs(7));
     assert_eq!(desk.lists.len(), 1, "another one is under way");
     desk.handle(Event::Listed(late, Some(Vec::new())));
     assert_eq!(desk.passed("a"), Route::Blind, "it is not even believed");

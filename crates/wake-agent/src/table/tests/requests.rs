@@ -5,7 +5,7 @@ use std::time::Duration;
 use rstest::rstest;
 
 use super::fixture::{Desk, engine};
-use crate::table::{Answer, Event, Refusal, Route};
+use crate::table::{Answer, Arrival, Event, LARGEST_BODY, OVERHEAD, Refusal, Route};
 
 #[rstest]
 #[case("")]
@@ -129,11 +129,32 @@ fn a_stopped_engine_that_the_operator_has_not_looked_at_yet_is_woken() {
 #[test]
 fn no_more_requests_wait_than_there_is_room_for() {
     let mut desk = Desk::with(&[engine("a"), engine("b")]);
-    let waiters: Vec<_> = (0..10).map(|_| desk.wait("a")).collect();
+    let waiters: Vec<_> = (0..12).map(|_| desk.wait("a")).collect();
     assert_eq!(desk.refused("a"), Refusal::Full);
     assert_eq!(desk.refused("b"), Refusal::Full);
     desk.handle(Event::Left(waiters[0].clone()));
     desk.wait("b");
+}
+
+#[test]
+fn a_large_request_takes_the_room_of_many_small_ones() {
+    let mut desk = Desk::with(&[engine("a")]);
+    assert!(matches!(desk.arrive_with("a", 9 * OVERHEAD), Arrival::Waits(_)));
+    assert_eq!(desk.table.waiting_bytes(), 10 * OVERHEAD);
+    let full = Arrival::Answered(Answer::Refuse(Refusal::Full));
+    assert_eq!(desk.arrive_with("a", OVERHEAD + 1), full);
+    assert!(matches!(desk.arrive_with("a", OVERHEAD), Arrival::Waits(_)));
+    assert_eq!(desk.arrive_with("a", 0), full);
+    assert_eq!((desk.table.waiting(), desk.table.waiting_bytes()), (2, 12 * OVERHEAD));
+}
+
+#[test]
+fn no_request_counts_for_more_than_envoy_keeps_of_it() {
+    let mut desk = Desk::new(2 * (1 + LARGEST_BODY / OVERHEAD));
+    desk.list(&[engine("a")]);
+    assert!(matches!(desk.arrive_with("a", u64::MAX), Arrival::Waits(_)));
+    assert!(matches!(desk.arrive_with("a", LARGEST_BODY), Arrival::Waits(_)));
+    assert_eq!(desk.refused("a"), Refusal::Full);
 }
 
 #[test]
@@ -151,6 +172,23 @@ fn an_engine_that_is_not_ready_but_was_reached_a_moment_ago_passes() {
     desk.probe(true);
     assert_eq!(desk.passed("a"), Route::Reachable);
     assert!(desk.probes.is_empty());
+}
+
+#[test]
+fn an_engine_that_is_being_stopped_does_not_pass_because_it_was_reached() {
+    let mut desk = Desk::with(&[engine("a").starting()]);
+    desk.wait("a");
+    desk.pass(Duration::from_millis(900));
+    desk.probe(true);
+    desk.pass(Duration::from_millis(100));
+    assert_eq!(desk.passed("a"), Route::Reachable);
+    desk.list(&[engine("a")]);
+    let waiter = desk.wait("a");
+    assert_eq!(desk.patches.len(), 1, "it is asked for");
+    desk.pass(Duration::from_millis(400));
+    desk.probe(true);
+    assert!(desk.released(&waiter), "a look of its own lets it go");
+    desk.wait("a");
 }
 
 #[test]
