@@ -1,9 +1,7 @@
 //! What the table knows of an engine.
 
-use firebolt_api::condition::EngineCondition;
-use firebolt_api::key::Annotation;
+use firebolt_api::AutoStopReason;
 use firebolt_api::name::MAX_ENGINE_NAME;
-use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngine};
 use jiff::Timestamp;
 
 /// An engine as the API server shows it.
@@ -41,27 +39,6 @@ impl Engine {
     }
 }
 
-impl From<&FireboltEngine> for Engine {
-    fn from(engine: &FireboltEngine) -> Self {
-        let status = engine.status.as_ref();
-        let stable = status.is_some_and(|status| status.phase == Some(EnginePhase::Stable));
-        let condition = status.and_then(|status| {
-            let mut conditions = status.conditions.iter();
-            conditions.find(|condition| condition.type_ == EngineCondition::Ready.to_string())
-        });
-        let annotations = engine.metadata.annotations.as_ref();
-        let stamp = annotations.and_then(|annotations| annotations.get(Annotation::WakeRequested.key()));
-        Self {
-            name: engine.metadata.name.clone().unwrap_or_default(),
-            instance: engine.spec.instance_ref.clone(),
-            replicas: engine.spec.replicas,
-            ready: engine.spec.replicas > 0 && stable && condition.is_some_and(|condition| condition.status == "True"),
-            auto_stop: status.and_then(|status| status.auto_stop_reason),
-            wake_requested: stamp.and_then(|stamp| stamp.parse().ok()),
-        }
-    }
-}
-
 /// Whether an engine can have this name. Envoy has looked already; this keeps the table safe from whoever else asks.
 pub(super) fn is_name(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -76,7 +53,6 @@ pub(super) fn is_name(text: &str) -> bool {
 mod tests {
     use super::*;
     use rstest::rstest;
-    use serde_json::json;
 
     #[rstest]
     #[case("a", true)]
@@ -95,51 +71,5 @@ mod tests {
     fn the_longest_name_is_that_of_the_api() {
         assert!(is_name(&"a".repeat(MAX_ENGINE_NAME)));
         assert!(!is_name(&"a".repeat(MAX_ENGINE_NAME + 1)));
-    }
-
-    fn object(replicas: i32, phase: &str, ready: &str, stamp: &str) -> FireboltEngine {
-        let condition = json!({
-            "type": "Ready", "status": ready, "reason": "Any", "message": "",
-            "lastTransitionTime": "2026-06-01T11:00:00Z",
-        });
-        let object = json!({
-            "apiVersion": format!("{}/{}", firebolt_api::GROUP, firebolt_api::VERSION),
-            "kind": "FireboltEngine",
-            "metadata": { "name": "analytics", "annotations": { Annotation::WakeRequested.key(): stamp } },
-            "spec": { "instanceRef": "main", "replicas": replicas },
-            "status": {
-                "currentGeneration": 1, "activeGeneration": 1, "phase": phase,
-                "autoStopReason": "Idle", "conditions": [condition],
-            },
-        });
-        serde_json::from_value(object).expect("an engine")
-    }
-
-    #[test]
-    fn an_engine_is_read_from_its_object() {
-        let engine = Engine::from(&object(2, "stable", "True", "2026-06-01T12:00:00Z"));
-        let expected = Engine {
-            name: "analytics".to_owned(),
-            instance: "main".to_owned(),
-            replicas: 2,
-            ready: true,
-            auto_stop: Some(AutoStopReason::Idle),
-            wake_requested: Some("2026-06-01T12:00:00Z".parse().expect("a time")),
-        };
-        assert_eq!(engine, expected);
-    }
-
-    #[test]
-    fn an_engine_that_is_not_stable_or_not_ready_does_not_count_as_ready() {
-        assert!(!Engine::from(&object(2, "creating", "True", "")).ready);
-        assert!(!Engine::from(&object(2, "stable", "False", "")).ready);
-        assert!(!Engine::from(&object(2, "stable", "Unknown", "")).ready);
-        // Just told to stop: the status is of a moment before.
-        assert!(!Engine::from(&object(0, "stable", "True", "")).ready);
-    }
-
-    #[test]
-    fn a_stamp_that_cannot_be_read_is_none() {
-        assert_eq!(Engine::from(&object(2, "stable", "True", "soon")).wake_requested, None);
     }
 }

@@ -1,0 +1,224 @@
+//! What the agent counts.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::desk::Occupancy;
+
+/// Every answer that can be counted. No label is ever a name that a client sent.
+const ANSWERS: [&str; 12] = [
+    "ready",
+    "reachable",
+    "released",
+    "blind",
+    "malformed",
+    "not_found",
+    "stopped",
+    "not_allowed",
+    "full",
+    "timed_out",
+    "closing",
+    "gone",
+];
+
+/// Upper bounds of waits in seconds: an engine that runs already takes a moment, one that has to be scheduled minutes.
+const WAITS: [f64; 11] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnswerLabel {
+    answer: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: &'static str,
+}
+
+/// The counters of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<AnswerLabel, Counter>,
+    /// Requests that had to wait.
+    pub holds: Counter,
+    wait: Histogram,
+    patches: Family<OutcomeLabel, Counter>,
+    listings: Family<OutcomeLabel, Counter>,
+    probes: Family<OutcomeLabel, Counter>,
+    waiting: Gauge,
+    waiting_bytes: Gauge,
+    synced: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("firebolt_gateway_wake"),
+            requests: Family::default(),
+            holds: Counter::default(),
+            wait: Histogram::new(WAITS),
+            patches: Family::default(),
+            listings: Family::default(),
+            probes: Family::default(),
+            waiting: Gauge::default(),
+            waiting_bytes: Gauge::default(),
+            synced: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("requests", "Requests of Envoy by answer", self.requests.clone());
+        registry.register("holds", "Requests that had to wait", self.holds.clone());
+        registry.register("wait_seconds", "How long requests waited", self.wait.clone());
+        registry.register("patches", "Attempts to ask for an engine", self.patches.clone());
+        registry.register("listings", "Attempts to list the engines", self.listings.clone());
+        registry.register("probes", "Attempts to reach an engine", self.probes.clone());
+        registry.register("waiting", "Requests that wait", self.waiting.clone());
+        registry.register(
+            "waiting_bytes",
+            "What requests that wait may take up in Envoy",
+            self.waiting_bytes.clone(),
+        );
+        registry.register("synced", "Whether engines were ever listed", self.synced.clone());
+        // What has not happened yet is zero, and not unknown.
+        for answer in ANSWERS {
+            drop(self.requests.get_or_create(&AnswerLabel { answer }));
+        }
+        let outcomes = [
+            (&self.patches, &["stored", "refused", "failed"][..]),
+            (&self.listings, &["listed", "failed"]),
+            (&self.probes, &["reached", "missed"]),
+        ];
+        for (family, outcomes) in outcomes {
+            for outcome in outcomes {
+                drop(family.get_or_create(&OutcomeLabel { outcome }));
+            }
+        }
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, answer: &'static str) {
+        self.requests.get_or_create(&AnswerLabel { answer }).inc();
+    }
+
+    /// A request has waited.
+    pub fn waited(&self, time: Duration) {
+        self.wait.observe(time.as_secs_f64());
+    }
+
+    /// A patch has ended.
+    pub fn patched(&self, outcome: &'static str) {
+        self.patches.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// A listing has ended.
+    pub fn listed(&self, succeeded: bool) {
+        let outcome = if succeeded { "listed" } else { "failed" };
+        self.listings.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// A probe has ended.
+    pub fn probed(&self, reached: bool) {
+        let outcome = if reached { "reached" } else { "missed" };
+        self.probes.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// Everything, in the text format 0.0.4 of Prometheus, as Envoy writes its own.
+    #[must_use]
+    pub fn render(&self, occupancy: Occupancy) -> String {
+        self.waiting.set(i64::try_from(occupancy.waiting).unwrap_or(i64::MAX));
+        self.waiting_bytes
+            .set(i64::try_from(occupancy.bytes).unwrap_or(i64::MAX));
+        self.synced.set(occupancy.synced.into());
+        let mut text = String::new();
+        encode_registry(&mut text, &self.registry).expect("a string takes every text");
+        older_format(&text)
+    }
+}
+
+/// The encoder writes a newer format, where the description of a counter leaves out the `_total` of its samples. In the
+/// older one it would describe something else.
+fn older_format(text: &str) -> String {
+    let mut older = String::with_capacity(text.len() + 256);
+    let mut help = None;
+    for line in text.lines() {
+        if line.starts_with("# HELP ") {
+            help = Some(line);
+            continue;
+        }
+        let described = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '));
+        let suffix = if described.is_some_and(|(_, kind)| kind == "counter") {
+            "_total"
+        } else {
+            ""
+        };
+        if let Some((name, kind)) = described {
+            let text = help.take().and_then(|help| help.splitn(4, ' ').nth(3));
+            if let Some(text) = text {
+                let _ = writeln!(older, "# HELP {name}{suffix} {text}");
+            }
+            let _ = writeln!(older, "# TYPE {name}{suffix} {kind}");
+        } else {
+            older.push_str(line);
+            older.push('\n');
+        }
+    }
+    older
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: Occupancy = Occupancy {
+        waiting: 3,
+        bytes: 200_000,
+        synced: true,
+    };
+
+    #[test]
+    fn metrics_are_written_in_the_format_of_envoy() {
+        let metrics = Metrics::default();
+        metrics.answered("ready");
+        metrics.holds.inc();
+        metrics.waited(Duration::from_millis(300));
+        metrics.patched("stored");
+        metrics.listed(false);
+        metrics.probed(true);
+        insta::assert_snapshot!(metrics.render(EMPTY));
+    }
+
+    #[test]
+    fn every_sample_is_of_the_metric_that_is_described_before_it() {
+        let text = Metrics::default().render(EMPTY);
+        let mut described = String::new();
+        for line in text.lines() {
+            assert_ne!(line, "# EOF");
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                described = rest.split(' ').next().unwrap().to_owned();
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap();
+                let base = ["_bucket", "_sum", "_count"]
+                    .iter()
+                    .find_map(|end| name.strip_suffix(end));
+                assert!(
+                    name == described || base == Some(&described),
+                    "{line} after {described}"
+                );
+            }
+        }
+    }
+}
