@@ -28,6 +28,7 @@ fn rendered(namespace: &str, cluster_domain: &str, metrics_port: u16, ipv6: bool
         cluster_domain,
         metrics_port,
         ipv6,
+        hold_timeout: std::time::Duration::from_mins(2),
     }))
 }
 

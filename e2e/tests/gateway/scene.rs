@@ -1,6 +1,7 @@
 //! A gateway with its engines: what every test starts from.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use e2e::dns::Dns;
 use e2e::envoy::Envoy;
@@ -15,6 +16,9 @@ pub const NAMESPACE: &str = "analytics";
 pub const DOMAIN: &str = "cluster.example";
 /// The port of the gateway that serves metrics.
 pub const METRICS_PORT: u16 = 9191;
+
+/// How long a request may wait for its engine.
+const HOLD_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A running gateway and the name server that it uses.
 pub struct Scene {
@@ -73,6 +77,7 @@ fn configuration(ipv6: bool) -> Value {
         cluster_domain: DOMAIN,
         metrics_port: METRICS_PORT,
         ipv6,
+        hold_timeout: HOLD_TIMEOUT,
     });
     serde_json::to_value(rendered).expect("a configuration is an object")
 }

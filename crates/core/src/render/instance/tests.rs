@@ -309,7 +309,7 @@ fn the_config_hash_of_a_bare_gateway_never_changes() {
     let annotations = gateway_pods(&effective(&json!({})))
         .metadata
         .and_then(|metadata| metadata.annotations);
-    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"6bb75e93525f7cec");
+    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"1583bc6d55aa98e7");
 }
 
 /// The same, of the metadata service.

@@ -11,6 +11,8 @@ mod role_binding;
 mod service;
 mod service_account;
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::canonical;
@@ -49,5 +51,6 @@ fn bootstrap(instance: &EffectiveInstance) -> Value {
         cluster_domain: &instance.cluster_domain,
         metrics_port: instance.gateway.metrics_port,
         ipv6: instance.gateway.ipv6,
+        hold_timeout: Duration::from_mins(2),
     }))
 }

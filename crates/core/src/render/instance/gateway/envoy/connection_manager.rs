@@ -7,6 +7,7 @@ use super::filters::{self, HttpFilter};
 use super::local_reply::{self, LocalReplyConfig};
 use super::message::{Extension, Span, StringMatch};
 use super::routes::{self, RouteConfiguration};
+use super::wake::{self, AddedHeader};
 use super::{Envoy, listener};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -64,8 +65,10 @@ struct HeaderMutation {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Mutation {
-    remove_on_match: RemoveOnMatch,
+#[serde(rename_all = "snake_case")]
+enum Mutation {
+    RemoveOnMatch(RemoveOnMatch),
+    Append(AddedHeader),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -129,6 +132,8 @@ pub(super) fn clients(envoy: &Envoy) -> ConnectionManager {
             max_connection_duration: Some(Span::seconds(CONNECTION_LIFE)),
             ..strict.common_http_protocol_options
         },
+        early_header_mutation_extensions: vec![with_framing()],
+        stream_idle_timeout: Span::of(wake::longest_stillness(envoy)),
         // Otherwise Envoy may close a connection while the next query is on its way.
         http1_safe_max_connection_duration: Some(true),
         ..strict
@@ -138,6 +143,11 @@ pub(super) fn clients(envoy: &Envoy) -> ConnectionManager {
 /// For the port that Prometheus and probes ask.
 pub(super) fn metrics() -> ConnectionManager {
     strict("stats", filters::metrics(), routes::to_metrics())
+}
+
+/// For the port on which the agent asks whether engines are reached.
+pub(super) fn probes(envoy: &Envoy) -> ConnectionManager {
+    strict("probe", filters::probes(), routes::to_readiness(envoy))
 }
 
 fn strict(
@@ -198,14 +208,25 @@ fn strict(
 
 /// Envoy takes orders from headers whose names begin like this. None that a client sends is obeyed or passed on.
 fn without_envoy_headers() -> Extension<HeaderMutation> {
+    early(vec![without(StringMatch::Prefix("x-envoy-"))])
+}
+
+/// The same, and how the body comes is noted down for the script.
+fn with_framing() -> Extension<HeaderMutation> {
+    early(vec![
+        without(StringMatch::Prefix("x-envoy-")),
+        without(wake::framing_of_clients()),
+        Mutation::Append(wake::framing()),
+    ])
+}
+
+fn without(key_matcher: StringMatch) -> Mutation {
+    Mutation::RemoveOnMatch(RemoveOnMatch { key_matcher })
+}
+
+fn early(mutations: Vec<Mutation>) -> Extension<HeaderMutation> {
     Extension {
         name: "envoy.http.early_header_mutation.header_mutation",
-        typed_config: HeaderMutation {
-            mutations: vec![Mutation {
-                remove_on_match: RemoveOnMatch {
-                    key_matcher: StringMatch::Prefix("x-envoy-"),
-                },
-            }],
-        },
+        typed_config: HeaderMutation { mutations },
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::message::{Extension, HeaderMatch, Span, StringMatch};
-use super::{Envoy, HEALTH_PATH, select};
+use super::{Envoy, HEALTH_PATH, routes, script};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -31,7 +31,7 @@ pub(super) struct HealthCheck {
 )]
 pub(super) struct Lua {
     default_source_code: DataSource,
-    filter_context: select::Context,
+    filter_context: script::Context,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -64,12 +64,22 @@ pub(super) struct Router {
 
 /// The way of a query. Health comes first, so that a probe needs no engine and wakes none.
 pub(super) fn clients(envoy: &Envoy) -> Vec<HttpFilter> {
-    vec![health_check(), lua(envoy), dynamic_forward_proxy(), router()]
+    vec![
+        health_check(),
+        lua(envoy),
+        dynamic_forward_proxy(Span::seconds(5)),
+        router(),
+    ]
 }
 
 /// The way of a request to the metrics port.
 pub(super) fn metrics() -> Vec<HttpFilter> {
     vec![health_check(), router()]
+}
+
+/// The way of the agent's question whether an engine is reached: that of a query, without the selection.
+pub(super) fn probes() -> Vec<HttpFilter> {
+    vec![dynamic_forward_proxy(routes::PROBE_TIMEOUT), router()]
 }
 
 fn health_check() -> HttpFilter {
@@ -90,20 +100,19 @@ fn lua(envoy: &Envoy) -> HttpFilter {
         name: "envoy.filters.http.lua",
         typed_config: Lua {
             default_source_code: DataSource {
-                inline_string: select::script(),
+                inline_string: script::script(),
             },
-            filter_context: select::context(envoy),
+            filter_context: script::context(envoy),
         },
     })
 }
 
-fn dynamic_forward_proxy() -> HttpFilter {
+/// The time is that for the first look-up of a name, before the route counts its own.
+fn dynamic_forward_proxy(cluster_init_timeout: Span) -> HttpFilter {
     HttpFilter::DynamicForwardProxy(Extension {
         name: "envoy.filters.http.dynamic_forward_proxy",
         typed_config: DynamicForwardProxy {
-            sub_cluster_config: SubClusterConfig {
-                cluster_init_timeout: Span::seconds(5),
-            },
+            sub_cluster_config: SubClusterConfig { cluster_init_timeout },
         },
     })
 }

@@ -1,10 +1,10 @@
-//! The two ports of a gateway: one for clients, one for those who watch the gateway.
+//! The ports of a gateway: one for clients, one for those who watch the gateway, and one for the agent in its own pod.
 
 use serde::Serialize;
 
 use super::connection_manager::{self, ConnectionManager};
 use super::message::{Address, Extension, TCP_KEEPALIVE, TcpKeepalive};
-use super::{CLIENT_PORT, Envoy};
+use super::{CLIENT_PORT, Envoy, PROBE_PORT};
 
 /// How much of one request Envoy may hold. It is also how large a body may be to be sent again.
 pub(super) const REPLAYED_BYTES: u32 = 2 * 1024 * 1024;
@@ -45,6 +45,19 @@ pub(super) fn metrics(envoy: &Envoy) -> Listener {
         tcp_keepalive: TCP_KEEPALIVE,
         ignore_global_conn_limit: true,
         filter_chains: filter_chains(connection_manager::metrics()),
+    }
+}
+
+/// The port on which the agent asks whether an engine is reached, from the same pod only. Clients that use up all connections
+/// do not keep engines from being woken.
+pub(super) fn probes(envoy: &Envoy) -> Listener {
+    Listener {
+        name: "probe_listener",
+        address: Address::loopback(PROBE_PORT),
+        per_connection_buffer_limit_bytes: 64 * 1024,
+        tcp_keepalive: TCP_KEEPALIVE,
+        ignore_global_conn_limit: true,
+        filter_chains: filter_chains(connection_manager::probes(envoy)),
     }
 }
 

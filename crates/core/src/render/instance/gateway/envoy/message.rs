@@ -18,6 +18,10 @@ pub(super) struct Span(Duration);
 impl Span {
     pub(super) const ZERO: Self = Self(Duration::ZERO);
 
+    pub(super) const fn of(duration: Duration) -> Self {
+        Self(duration)
+    }
+
     pub(super) const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }

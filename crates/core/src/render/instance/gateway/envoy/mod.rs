@@ -1,5 +1,5 @@
 //! What Envoy is told when a gateway starts: which engine a request is for, how to reach it, and what to do if it cannot
-//! be reached.
+//! be reached. A request for an engine that sleeps waits until it is awake (see `wake.lua`).
 //!
 //! The configuration names no engine. A request says which engine it wants (see `select.lua`), the authority of the
 //! request becomes the name of that engine's Service, and Envoy makes a cluster for each name on first use. So creating,
@@ -26,8 +26,12 @@ mod message;
 mod overload;
 mod retry;
 mod routes;
+mod script;
 mod select;
 mod stats;
+mod wake;
+
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -38,10 +42,17 @@ pub(super) use connection_manager::CONNECTION_LIFE;
 pub const CLIENT_PORT: u16 = 8080;
 /// Where Envoy's own commands are served, to processes in the same pod only.
 pub const ADMIN_PORT: u16 = 9901;
+/// Where the agent that wakes engines listens, to processes in the same pod only.
+pub const AGENT_PORT: u16 = 9902;
+/// Where that agent asks whether an engine is reached, from the same pod only.
+pub const PROBE_PORT: u16 = 9903;
 /// The path on the client port and on the metrics port that tells whether this gateway takes requests.
 pub const HEALTH_PATH: &str = "/healthz";
 /// The path on the metrics port that Prometheus reads.
 pub const METRICS_PATH: &str = "/stats/prometheus";
+
+/// The path on which an engine pod says whether it takes queries.
+pub const READY_PATH: &str = "/health/ready";
 
 /// What the configuration of a gateway depends on. No engine is in it.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +65,8 @@ pub struct Envoy<'a> {
     pub metrics_port: u16,
     /// Whether pods of this cluster have IPv6 addresses, alone or beside IPv4 ones.
     pub ipv6: bool,
+    /// How long the agent lets a request wait for its engine.
+    pub hold_timeout: Duration,
 }
 
 /// The configuration that Envoy starts with, ready to be written as YAML or JSON.
@@ -79,8 +92,17 @@ pub fn bootstrap(envoy: &Envoy) -> Bootstrap {
     Bootstrap {
         admin: admin::admin(),
         static_resources: StaticResources {
-            listeners: vec![listener::clients(envoy), listener::metrics(envoy)],
-            clusters: vec![clusters::engines(envoy), clusters::admin()],
+            listeners: vec![
+                listener::clients(envoy),
+                listener::metrics(envoy),
+                listener::probes(envoy),
+            ],
+            clusters: vec![
+                clusters::engines(envoy),
+                clusters::wake_agent(),
+                clusters::admin(),
+                clusters::metrics(),
+            ],
         },
         stats_config: stats::stats_config(envoy),
         overload_manager: overload::overload_manager(),

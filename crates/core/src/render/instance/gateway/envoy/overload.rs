@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::message::{Empty, Extension};
+use super::message::Extension;
 
 /// Far more than clients of one gateway need, and few enough that idle connections alone cannot fill its memory.
 pub(super) const MAX_CLIENT_CONNECTIONS: u32 = 10_000;
@@ -34,7 +34,13 @@ pub(super) struct LayeredRuntime {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct RuntimeLayer {
     name: &'static str,
-    static_layer: Empty,
+    static_layer: Switches,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Switches {
+    #[serde(rename = "http.async_response_buffer_limit")]
+    longest_answer_to_scripts: u32,
 }
 
 pub(super) fn overload_manager() -> OverloadManager {
@@ -60,7 +66,10 @@ pub(super) fn layered_runtime() -> LayeredRuntime {
     LayeredRuntime {
         layers: vec![RuntimeLayer {
             name: "fixed",
-            static_layer: Empty {},
+            static_layer: Switches {
+                // The agent's refusals are short. An answer that is longer counts as none.
+                longest_answer_to_scripts: 64 * 1024,
+            },
         }],
     }
 }

@@ -4,11 +4,16 @@ use serde::Serialize;
 
 use super::message::{HeaderMatch, Span, StringMatch};
 use super::retry::{self, RetryPolicy};
-use super::{Envoy, METRICS_PATH, clusters, listener, select};
+use super::wake::{self, AddedHeader};
+use super::{Envoy, METRICS_PATH, READY_PATH, clusters, listener, select};
 
 /// How long a query may go without a byte in either direction: many say nothing until their result is there. What ends
 /// sooner is a connection whose other side is gone, which keep-alive packets find out.
 const LONGEST_SILENCE: Span = Span::seconds(24 * 60 * 60);
+
+/// How long the agent waits for an engine's answer: longer than an attempt to connect, and hardly longer than the agent
+/// would want to wait before it asks again.
+pub(super) const PROBE_TIMEOUT: Span = Span::milliseconds(1500);
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct RouteConfiguration {
@@ -30,6 +35,10 @@ struct Route {
     route: RouteAction,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_body_buffer_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    request_headers_to_remove: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    response_headers_to_add: Vec<AddedHeader>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -76,22 +85,53 @@ pub(super) fn to_engines(envoy: &Envoy) -> RouteConfiguration {
             retry_policy: Some(retry::policy()),
         },
         request_body_buffer_limit: Some(listener::REPLAYED_BYTES),
+        request_headers_to_remove: vec![wake::FRAMING_HEADER],
+        response_headers_to_add: vec![wake::timing()],
     };
     RouteConfiguration {
         name: "local_route",
         virtual_hosts: vec![VirtualHost {
             name: "default",
-            domains: vec![format!("*{}", select::authority_suffix(envoy))],
+            domains: engine_domains(envoy),
             routes: vec![route],
         }],
     }
 }
 
-/// The one command of Envoy that may be used from outside the pod.
+/// What may be read from outside the pod.
 pub(super) fn to_metrics() -> RouteConfiguration {
-    let route = Route {
+    RouteConfiguration {
+        name: "stats_route",
+        virtual_hosts: vec![VirtualHost {
+            name: "stats",
+            domains: vec!["*".to_owned()],
+            routes: vec![get(METRICS_PATH, clusters::METRICS, Span::seconds(15))],
+        }],
+    }
+}
+
+/// Whether an engine is reached, asked in the way that its queries go. Nothing is repeated: the agent asks again.
+pub(super) fn to_readiness(envoy: &Envoy) -> RouteConfiguration {
+    RouteConfiguration {
+        name: "probe_route",
+        virtual_hosts: vec![VirtualHost {
+            name: "engines",
+            domains: engine_domains(envoy),
+            routes: vec![get(READY_PATH, clusters::ENGINES, PROBE_TIMEOUT)],
+        }],
+    }
+}
+
+/// The names of the Services of engines in our namespace.
+fn engine_domains(envoy: &Envoy) -> Vec<String> {
+    vec![format!("*{}", select::authority_suffix(envoy))]
+}
+
+/// One path that can be read.
+fn get(path: &'static str, cluster: &'static str, timeout: Span) -> Route {
+    Route {
         matches: RouteMatch {
-            path: PathMatch::Path(METRICS_PATH),
+            path: PathMatch::Path(path),
             headers: vec![HeaderMatch {
                 name: ":method",
                 string_match: StringMatch::Exact("GET"),
@@ -99,19 +139,13 @@ pub(super) fn to_metrics() -> RouteConfiguration {
             dynamic_metadata: Vec::new(),
         },
         route: RouteAction {
-            cluster: clusters::ADMIN,
-            timeout: Span::seconds(15),
+            cluster,
+            timeout,
             idle_timeout: None,
             retry_policy: None,
         },
         request_body_buffer_limit: None,
-    };
-    RouteConfiguration {
-        name: "stats_route",
-        virtual_hosts: vec![VirtualHost {
-            name: "stats",
-            domains: vec!["*".to_owned()],
-            routes: vec![route],
-        }],
+        request_headers_to_remove: Vec::new(),
+        response_headers_to_add: Vec::new(),
     }
 }

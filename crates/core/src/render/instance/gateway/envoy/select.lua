@@ -1,4 +1,4 @@
--- Finds the engine that a request is for, and addresses the request to it.
+-- Finds the engine that a request is for, and addresses the request to it. Then the engine is woken if it sleeps.
 --
 -- The engine is named by the header X-Firebolt-Engine, by the query parameter `engine`, or by both if they agree. Only
 -- the parameter is taken out of the query string; what is around it stays as it is, byte for byte.
@@ -8,7 +8,6 @@
 
 local HEADER = "x-firebolt-engine"
 local PARAMETER = "engine"
-local METADATA = "firebolt.gateway"
 
 local REFUSALS = {
   engine_missing = "The request names no engine. Send the header X-Firebolt-Engine or the query parameter engine.",
@@ -123,4 +122,5 @@ function envoy_on_request(request)
   headers:replace(":authority", engine .. context:get("authority_suffix"))
   metadata:set(METADATA, "engine", engine)
   request:clearRouteCache()
+  wake(request, headers, engine)
 end

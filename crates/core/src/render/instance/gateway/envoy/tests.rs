@@ -11,6 +11,7 @@ const BARE: Envoy<'static> = Envoy {
     cluster_domain: "cluster.local",
     metrics_port: 9090,
     ipv6: false,
+    hold_timeout: Duration::from_mins(2),
 };
 
 fn json(envoy: &Envoy) -> Value {
@@ -46,11 +47,14 @@ fn script_route_and_log_mean_the_same_mark() {
     });
     let script = found.iter().find(|text| text.contains("envoy_on_request"));
     let script = script.expect("the script names the mark");
-    for key in [select::ENGINE_KEY, select::REFUSED_KEY] {
+    let logged = [select::ENGINE_KEY, "wake", wake::TIMING_KEY];
+    for key in logged.iter().chain(&[select::REFUSED_KEY]) {
         assert!(script.contains(&format!("metadata:set(METADATA, \"{key}\"")), "{key}");
     }
-    let logged = format!("%DYNAMIC_METADATA({mark}:{})%", select::ENGINE_KEY);
-    assert!(found.contains(&logged), "{found:?}");
+    for key in logged {
+        let logged = format!("%DYNAMIC_METADATA({mark}:{key})%");
+        assert!(found.contains(&logged), "{found:?}");
+    }
     assert!(found.contains(&mark.to_owned()), "{found:?}");
 }
 
@@ -64,7 +68,7 @@ fn only_the_client_port_counts_against_the_limit_of_connections() {
         .iter()
         .map(|listener| &listener["ignore_global_conn_limit"])
         .collect();
-    assert_eq!(exempt, [false, true]);
+    assert_eq!(exempt, [false, true, true]);
     assert_eq!(configuration["admin"]["ignore_global_conn_limit"], true);
 }
 
@@ -82,6 +86,7 @@ proptest! {
         });
         found.sort();
         let apart = format!(r"^cluster\.(DFPCluster_([^.]+)-service\.{namespace}\.svc\.cluster\.local_3473\.)");
-        prop_assert_eq!(found, [format!("*{address}"), address, apart]);
+        let route = format!("*{address}");
+        prop_assert_eq!(found, [route.clone(), route, address, apart]);
     }
 }

@@ -37,14 +37,19 @@ struct DnsResolverOptions {
     no_default_search_domain: bool,
 }
 
+/// How soon a name that has no addresses is asked for again, at the latest.
+const FAILURE_REFRESH: Span = Span::milliseconds(500);
+
 pub(super) fn addresses(envoy: &Envoy) -> DnsCluster {
     DnsCluster {
         // `AUTO` asks for IPv6 first and for IPv4 if there is none: one address for each pod, whatever families it has.
         dns_lookup_family: if envoy.ipv6 { "AUTO" } else { "V4_ONLY" },
         dns_refresh_rate: Span::seconds(1),
+        // An engine that is woken has no addresses until its pods are ready, and whoever waits for it goes on when they are
+        // found. Names that clients make up are asked for as often, but only while there is no agent to turn them away.
         dns_failure_refresh_rate: RefreshRate {
-            base_interval: Span::seconds(1),
-            max_interval: Span::seconds(2),
+            base_interval: FAILURE_REFRESH,
+            max_interval: FAILURE_REFRESH,
         },
         // Clusters often answer with 30 s, and Envoy would wait that long to see the new pods of an engine.
         respect_dns_ttl: false,

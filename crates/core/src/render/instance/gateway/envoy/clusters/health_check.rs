@@ -1,7 +1,8 @@
-//! How a gateway tells whether an engine pod takes queries.
+//! How a gateway tells whether an engine pod takes queries, and whether the agent beside it answers.
 
 use serde::Serialize;
 
+use super::super::READY_PATH;
 use super::super::message::Span;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,6 +19,7 @@ pub(super) struct HealthCheck {
 struct HttpHealthCheck {
     host: &'static str,
     path: &'static str,
+    codec_client_type: &'static str,
 }
 
 /// Asks the query port itself, since an endpoint that comes from DNS has one port. One bad answer is enough: an engine
@@ -32,7 +34,26 @@ pub(super) fn ready() -> HealthCheck {
         http_health_check: HttpHealthCheck {
             // Envoy's own choice is the name of the cluster, which has too many colons to be a host.
             host: "engine",
-            path: "/health/ready",
+            path: READY_PATH,
+            codec_client_type: "HTTP1",
+        },
+    }
+}
+
+/// An agent that answers nothing is passed by after some two seconds, and one that begins to is asked a quarter of a second
+/// later. A single late answer is forgiven: what waits at the agent would lose its place. Envoy does not serve before the
+/// first check is over, so an agent that hangs delays its start by a second, and one that is not there by nothing.
+pub(super) fn alive(path: &'static str) -> HealthCheck {
+    HealthCheck {
+        timeout: Span::seconds(1),
+        interval: Span::milliseconds(250),
+        no_traffic_interval: Span::milliseconds(250),
+        healthy_threshold: 1,
+        unhealthy_threshold: 2,
+        http_health_check: HttpHealthCheck {
+            host: "wake-agent",
+            path,
+            codec_client_type: "HTTP2",
         },
     }
 }

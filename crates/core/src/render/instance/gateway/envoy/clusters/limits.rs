@@ -1,4 +1,4 @@
-//! How much of a gateway one engine may take up.
+//! How much of a gateway one engine may take up, and how much may wait for engines to wake.
 
 use serde::Serialize;
 
@@ -23,6 +23,10 @@ struct Thresholds {
     max_retries: u32,
 }
 
+/// More requests than clients can have at the same time without using up the memory that the agent grants to those that
+/// wait. It is the agent that says no, since it says so in words.
+const HELD: u32 = 1_000_000;
+
 pub(super) fn per_engine() -> CircuitBreakers {
     CircuitBreakers {
         thresholds: vec![Thresholds {
@@ -35,6 +39,19 @@ pub(super) fn per_engine() -> CircuitBreakers {
             // Unlike the others, this one counts for all engines together, and a repeated query counts until it ends. It
             // must not be what makes queries of one engine fail while the pods of another are replaced.
             max_retries: overload::MAX_CLIENT_CONNECTIONS,
+        }],
+    }
+}
+
+/// Out of the way: whoever is over a limit here would be routed as if there were no agent.
+pub(super) fn of_the_agent() -> CircuitBreakers {
+    CircuitBreakers {
+        thresholds: vec![Thresholds {
+            priority: "DEFAULT",
+            max_connections: HELD,
+            max_pending_requests: HELD,
+            max_requests: HELD,
+            max_retries: 0,
         }],
     }
 }

@@ -3,14 +3,15 @@
 use serde::Serialize;
 
 use super::super::ADMIN_PORT;
-use super::super::message::{Address, Span};
+use super::super::message::Span;
 use super::Cluster;
+use super::loopback::{self, LoadAssignment};
 
-/// The name by which the route refers to this cluster.
-pub(crate) const ADMIN: &str = "admin_stats";
+/// The name of this cluster.
+pub(super) const ADMIN: &str = "admin_stats";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct StaticCluster {
+pub(crate) struct AdminCluster {
     name: &'static str,
     #[serde(rename = "type")]
     discovery: &'static str,
@@ -18,40 +19,11 @@ pub(crate) struct StaticCluster {
     load_assignment: LoadAssignment,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct LoadAssignment {
-    cluster_name: &'static str,
-    endpoints: Vec<LocalityEndpoints>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct LocalityEndpoints {
-    lb_endpoints: Vec<LbEndpoint>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct LbEndpoint {
-    endpoint: Endpoint,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Endpoint {
-    address: Address,
-}
-
 pub(crate) fn admin() -> Cluster {
-    let endpoint = Endpoint {
-        address: Address::loopback(ADMIN_PORT),
-    };
-    Cluster::OwnCommands(StaticCluster {
+    Cluster::OwnCommands(AdminCluster {
         name: ADMIN,
         discovery: "STATIC",
         connect_timeout: Span::milliseconds(250),
-        load_assignment: LoadAssignment {
-            cluster_name: ADMIN,
-            endpoints: vec![LocalityEndpoints {
-                lb_endpoints: vec![LbEndpoint { endpoint }],
-            }],
-        },
+        load_assignment: loopback::host(ADMIN, ADMIN_PORT),
     })
 }

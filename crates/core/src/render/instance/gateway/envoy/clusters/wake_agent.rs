@@ -1,0 +1,80 @@
+//! The agent that wakes engines, in the pod beside Envoy. Queries must not need it: what is here makes Envoy notice soon
+//! that it is gone, and leaves nothing waiting for it.
+
+use serde::Serialize;
+
+use super::super::message::{Empty, Percent, Span};
+use super::super::{AGENT_PORT, HEALTH_PATH};
+use super::Cluster;
+use super::health_check::{self, HealthCheck};
+use super::limits::{self, CircuitBreakers};
+use super::loopback::{self, LoadAssignment};
+
+/// The name by which the script refers to this cluster.
+pub(crate) const WAKE_AGENT: &str = "wake_agent";
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct AgentCluster {
+    name: &'static str,
+    #[serde(rename = "type")]
+    discovery: &'static str,
+    connect_timeout: Span,
+    load_assignment: LoadAssignment,
+    circuit_breakers: CircuitBreakers,
+    health_checks: Vec<HealthCheck>,
+    close_connections_on_host_health_failure: bool,
+    common_lb_config: CommonLbConfig,
+    typed_extension_protocol_options: ProtocolOptions,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct CommonLbConfig {
+    healthy_panic_threshold: Percent,
+    update_merge_window: Span,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct ProtocolOptions {
+    #[serde(rename = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions")]
+    http: HttpProtocolOptions,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(
+    tag = "@type",
+    rename = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+)]
+struct HttpProtocolOptions {
+    explicit_http_config: ExplicitHttpConfig,
+}
+
+/// Thousands of requests may wait at the agent. With HTTP/2 they share a few connections.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct ExplicitHttpConfig {
+    http2_protocol_options: Empty,
+}
+
+pub(crate) fn wake_agent() -> Cluster {
+    Cluster::WakeAgent(Box::new(AgentCluster {
+        name: WAKE_AGENT,
+        discovery: "STATIC",
+        connect_timeout: Span::milliseconds(250),
+        load_assignment: loopback::host(WAKE_AGENT, AGENT_PORT),
+        circuit_breakers: limits::of_the_agent(),
+        health_checks: vec![health_check::alive(HEALTH_PATH)],
+        // What waits at an agent that answers nothing any more goes on at once.
+        close_connections_on_host_health_failure: true,
+        common_lb_config: CommonLbConfig {
+            // Without a healthy agent, none is asked.
+            healthy_panic_threshold: Percent { value: 0 },
+            update_merge_window: Span::ZERO,
+        },
+        typed_extension_protocol_options: ProtocolOptions {
+            http: HttpProtocolOptions {
+                explicit_http_config: ExplicitHttpConfig {
+                    http2_protocol_options: Empty {},
+                },
+            },
+        },
+    }))
+}
