@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::known_bad::Bad;
-use crate::world::{Auto, Count, Gen, IDLE_TIMEOUT, Lagging, OLD, Part, STEP, Spec, Status, World};
+use crate::world::{Age, Auto, Count, Gen, IDLE_TIMEOUT, Lagging, OLD, Part, STEP, Spec, Status, World};
 
 pub const NAME: &str = "a";
 static NOW: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T12:00:00Z".parse().expect("a time"));
@@ -295,7 +295,8 @@ fn generation(number: i8, spec: Spec, seen: Gen) -> Generation {
             fingerprint: Some(format!("{}/{}", set.print, set.replicas)),
             tampered: set.tampered,
             replicas: set.replicas.into(),
-            created: minutes_ago(1),
+            // Only the notice of a stop depends on it.
+            created: minutes_ago(u8::from(set.replicas > 0 || set.age == Age::Noticed)),
         }),
         config_map: seen.config.map(|part| child("c", part)),
         headless_service: seen.headless.map(|part| child("h", part)),

@@ -4,7 +4,7 @@ use firebolt_api::EnginePhase;
 use firebolt_core::plan::engine::{Kind, Object, Write};
 
 use crate::check::{Violation, violated};
-use crate::world::{Auto, Gen, IDLE_TIMEOUT, Part, Route, Set, Spec, WAKE_TTL, World};
+use crate::world::{Age, Auto, Gen, IDLE_TIMEOUT, Part, Route, Set, Spec, WAKE_TTL, World};
 
 /// The API server refused a write; the pass ends here.
 pub struct Refused;
@@ -56,6 +56,7 @@ fn create(world: &mut World, number: i8, spec: Spec) -> Result<(), Refused> {
         terminating: false,
         owned: true,
         uid: shown.map_or(0, |shown| 1 - shown.uid),
+        age: Age::New,
     });
     generation.ready = 0;
     Ok(())
@@ -79,7 +80,25 @@ fn route(world: &mut World, target: i8) -> Result<(), Violation> {
             format!("routes to generation {target} without ready pods while {better} is ready"),
         );
     }
+    stop_was_visible(world, target)?;
     world.route = Some(Route { target, intact: true });
+    Ok(())
+}
+
+/// A route leaves serving pods for nothing only after the stop was visible for the notice: before, a gateway would send
+/// queries to nothing.
+fn stop_was_visible(world: &World, target: i8) -> Result<(), Violation> {
+    let at = |number: i8| world.gens.get(&number).copied().unwrap_or_default();
+    let live = |generation: Gen| generation.set.filter(|set| set.owned && !set.terminating);
+    let left = world.route.map(|route| route.target).filter(|&left| left != target);
+    let serves = left.is_some_and(|left| live(at(left)).is_some() && at(left).ready > 0);
+    let unannounced = live(at(target)).is_some_and(|set| set.replicas == 0 && set.age == Age::New);
+    if serves && unannounced {
+        return violated(
+            13,
+            format!("a route leaves serving pods for generation {target}, which has none, before the stop was visible"),
+        );
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Everything that can happen besides a pass: what helps, what disturbs, and time.
 
-use crate::world::{Auto, BAD, Count, DrainCount, GOOD, Gen, Lag, Lagging, OLD, OTHER, Part, Set, World};
+use crate::world::{Age, Auto, BAD, Count, DrainCount, GOOD, Gen, Lag, Lagging, OLD, OTHER, Part, Set, World};
 use firebolt_api::EnginePhase;
 
 /// A change of the world, with its name.
@@ -35,6 +35,11 @@ pub fn natural(world: &World, events: &mut Vec<Event>) {
         }
     }
     drain_counts(world, events);
+    let mut noticed = world.clone();
+    noticed.notice();
+    if noticed != *world {
+        events.push(("the notice of the stop passes".to_owned(), noticed));
+    }
     if world.lag.is_some() {
         let mut next = world.clone();
         next.lag = None;
@@ -163,6 +168,7 @@ fn foreign_set() -> Set {
         terminating: false,
         owned: false,
         uid: 0,
+        age: Age::New,
     }
 }
 
@@ -250,7 +256,10 @@ pub fn auto_stop(world: &World, events: &mut Vec<Event>) {
         next.auto = Some(auto);
         events.push((what.to_owned(), next));
     };
-    with("time passes", &|_, auto| *auto = tick(*auto));
+    with("time passes", &|next, auto| {
+        next.notice();
+        *auto = tick(*auto);
+    });
     let settled = world
         .status
         .filter(|status| matches!(status.phase, EnginePhase::Stable | EnginePhase::Stopped));

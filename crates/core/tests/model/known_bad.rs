@@ -29,6 +29,7 @@ pub enum Bad {
     StampEveryPass,
     ParkOnMissingData,
     LeaveOrphans,
+    StopWithoutNotice,
 }
 
 impl Bad {
@@ -79,6 +80,12 @@ impl Bad {
                     sample.outcome = firebolt_core::plan::engine::Activity::Quiet {
                         since: Timestamp::UNIX_EPOCH,
                     };
+                }
+            }
+            Self::StopWithoutNotice => {
+                let sets = observed.generations.values_mut();
+                for set in sets.filter_map(|seen| seen.stateful_set.as_mut()) {
+                    set.created = Timestamp::UNIX_EPOCH;
                 }
             }
             Self::KeepDrainingInCleaning
@@ -147,7 +154,8 @@ impl Bad {
             | Self::WriteFromAStaleEngine
             | Self::TrustCaches
             | Self::CountFromBeforeTheSwitch
-            | Self::ParkOnMissingData => {}
+            | Self::ParkOnMissingData
+            | Self::StopWithoutNotice => {}
         }
     }
 }

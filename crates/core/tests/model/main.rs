@@ -85,6 +85,7 @@ fn every_invariant_holds_with_auto_stop() {
 #[case(Bad::RollWithoutCause, 7)]
 #[case(Bad::StampEveryPass, 8)]
 #[case(Bad::LeaveOrphans, 9)]
+#[case(Bad::StopWithoutNotice, 13)]
 fn a_mistake_in_a_rollout_is_found(#[case] bad: Bad, #[case] invariant: u8) {
     assert_found(bad, invariant, true, World::rolling(2));
 }

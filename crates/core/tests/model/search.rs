@@ -193,8 +193,9 @@ impl Search {
     }
 }
 
-/// The kubelet, the garbage collector, the clients and the probe pool do their part.
+/// The kubelet, the garbage collector, the clients, the probe pool and time do their part.
 fn help(world: &mut World) {
+    world.notice();
     for generation in world.gens.values_mut() {
         generation.busy = false;
         if generation.set.is_some_and(|set| set.terminating) {

@@ -43,6 +43,15 @@ pub struct Set {
     pub terminating: bool,
     pub owned: bool,
     pub uid: u8,
+    pub age: Age,
+}
+
+/// How long a StatefulSet has been there. It matters only for one without replicas; the others stay new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Age {
+    New,
+    /// For the notice of a stop.
+    Noticed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,6 +190,7 @@ impl World {
             terminating: false,
             owned: true,
             uid: 0,
+            age: Age::New,
         };
         world.status = Some(Status {
             phase: EnginePhase::Stable,
@@ -223,6 +233,14 @@ impl World {
         let status = self.status.as_ref();
         let named = status.map(|status| [Some(status.current), status.active, status.draining]);
         named.into_iter().flatten().flatten().collect()
+    }
+
+    /// So much time passes that whoever looks at the engine from time to time has seen that it stops.
+    pub fn notice(&mut self) {
+        let sets = self.gens.values_mut().filter_map(|generation| generation.set.as_mut());
+        for set in sets.filter(|set| set.replicas == 0 && set.owned) {
+            set.age = Age::Noticed;
+        }
     }
 
     /// The caller dies: what it kept in memory is gone.

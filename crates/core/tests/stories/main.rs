@@ -32,8 +32,47 @@ fn scale_up() {
 #[test]
 fn scale_to_zero_and_back() {
     let mut story = serving();
-    story.replicas(0).run().later(5).counted(0, Drain::Drained).run();
+    story.replicas(0).run().later(9).run();
+    story.later(5).counted(0, Drain::Drained).run();
     story.later(60).replicas(2).run().later(5).pods(2, 2).run();
+    assert_snapshot!(story.log());
+}
+
+#[test]
+fn replicas_come_back_during_the_notice_of_a_stop() {
+    let mut story = serving();
+    story.replicas(0).run().later(4).replicas(2).run();
+    story
+        .later(5)
+        .pods(2, 2)
+        .run()
+        .later(5)
+        .counted(0, Drain::Drained)
+        .run();
+    assert_snapshot!(story.log());
+}
+
+#[test]
+fn a_wake_during_the_notice_of_a_stop() {
+    let mut story = story(2);
+    story.auto_stop().run().pods(0, 2).run();
+    story.later(60).replicas(0).run().later(4).wake().run();
+    story
+        .later(5)
+        .pods(2, 2)
+        .run()
+        .later(5)
+        .counted(0, Drain::Drained)
+        .run();
+    assert_snapshot!(story.log());
+}
+
+#[test]
+fn a_wake_while_a_stop_takes_effect() {
+    let mut story = story(2);
+    story.auto_stop().run().pods(0, 2).run();
+    story.later(60).replicas(0).run().later(9).run().wake().run();
+    story.later(5).counted(0, Drain::Drained).run();
     assert_snapshot!(story.log());
 }
 
@@ -171,7 +210,7 @@ fn idle_then_woken() {
         .later(60)
         .quiet(quiet_from)
         .run();
-    story.later(5).counted(0, Drain::Drained).run();
+    story.later(9).run().later(5).counted(0, Drain::Drained).run();
     story.later(600).wake().run().later(20).pods(2, 2).run();
     let quiet_from = story.later(60).now();
     story.quiet(quiet_from).run();

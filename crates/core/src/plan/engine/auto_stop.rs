@@ -77,6 +77,12 @@ pub(super) fn decide(input: &Input, progress: Progress) -> Option<Decision> {
     Some(facts.decision(&choice))
 }
 
+/// Takes back a stop that is still being announced: whoever asks for the engine now would have to wait for its end and a
+/// start, while the pods that are about to go could serve. Nothing else is decided before the engine is at rest.
+pub(super) fn call_off(input: &Input, progress: Progress) -> Option<Decision> {
+    decide(input, progress).filter(|decision| decision.scale.is_some())
+}
+
 struct Facts<'a> {
     policy: &'a AutoStop,
     replicas: i32,

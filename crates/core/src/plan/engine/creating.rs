@@ -7,6 +7,7 @@ use firebolt_api::EnginePhase;
 use super::input::{Desired, Input};
 use super::output::Write;
 use super::phase::{Progress, Step, drift, repair, route};
+use super::{auto_stop, notice};
 
 pub(super) fn step(input: &Input, before: Progress) -> Step {
     let seen = input.generation(before.current);
@@ -40,16 +41,33 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
             generation: before.current,
         });
     }
+    if let Some(rest) = notice::rest(input, before.current) {
+        return Step {
+            look_again: Some(rest),
+            auto_stop: auto_stop::call_off(input, before),
+            ..Step::stay(before, writes)
+        };
+    }
     if seen.all_ready() {
-        let why = format!("Generation {} is ready; queries move to it.", before.current);
         return Step {
             writes,
-            ..Step::go(before.at(EnginePhase::Switching), why)
+            ..Step::go(before.at(EnginePhase::Switching), takes_over(input, before.current))
         };
     }
     Step {
         look_again: until_deadline(input, before),
         ..Step::stay(before, writes)
+    }
+}
+
+fn takes_over(input: &Input, current: i64) -> String {
+    let stops = input
+        .generation(current)
+        .live_set()
+        .is_some_and(|set| set.replicas == 0);
+    match notice::serving_beside(input, current).filter(|_| stops) {
+        Some(serving) => format!("Every gateway knows of the stop; queries leave generation {serving}."),
+        None => format!("Generation {current} is ready; queries move to it."),
     }
 }
 

@@ -18,7 +18,9 @@
 //! - a generation that is given up while it is being created is left behind by number, and the sweep removes it in the
 //!   next pass, once the status no longer names it;
 //! - the switch is believed only when it is *seen*: switching ends in the pass that observes the routing Service at the
-//!   new generation, not in the one that wrote it.
+//!   new generation, not in the one that wrote it;
+//! - a generation without pods takes over from one that serves only when the stop has been visible for a while, so that
+//!   gateways hold the queries that come next.
 //!
 //! [`plan`] reads no clock and does no I/O. What it relies on is said in [`Input`]'s module and in [`Plan`].
 
@@ -28,6 +30,7 @@ mod creating;
 mod delete;
 mod draining;
 mod input;
+mod notice;
 mod output;
 mod phase;
 mod ready;
@@ -51,6 +54,7 @@ pub use input::{
     Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Observed,
     Pods, Routing, StatefulSet, StatefulSetWarning,
 };
+pub use notice::STOP_NOTICE;
 pub use output::{Kind, Object, Plan, Write};
 pub use phase::terminal_phase;
 pub use sweep::BUDGET as SWEEP_BUDGET;
@@ -90,7 +94,7 @@ fn advance(input: &Input, before: Progress) -> Plan {
     if step.progress.current == before.current {
         sweep::add(input, before, &mut step);
     }
-    let auto_stop = step.settled.then(|| auto_stop::decide(input, before)).flatten();
+    let auto_stop = step.auto_stop.take();
     if let Some(decision) = &auto_stop {
         // First of all: somebody waits for it, and no repair that fails may come between.
         step.writes.splice(0..0, decision.write(input));

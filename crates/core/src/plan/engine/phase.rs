@@ -6,6 +6,7 @@ use firebolt_api::{EnginePhase, FireboltEngineStatus};
 
 use super::input::{Desired, Input};
 use super::output::Write;
+use super::{auto_stop, notice};
 use crate::plan::Child;
 
 /// The part of the status that the phase machine moves.
@@ -78,8 +79,9 @@ pub(super) struct Step {
     /// Why the progress changed, as a sentence; told as an event.
     pub why: String,
     pub look_again: Option<Duration>,
-    /// The engine is at rest and matches its specification.
-    pub settled: bool,
+    /// What auto-stop decides, where it is asked: for an engine at rest that matches its specification, and for a stop
+    /// that has not taken effect yet.
+    pub auto_stop: Option<auto_stop::Decision>,
 }
 
 impl Step {
@@ -89,7 +91,7 @@ impl Step {
             writes,
             why: String::new(),
             look_again: None,
-            settled: false,
+            auto_stop: None,
         }
     }
 
@@ -159,7 +161,8 @@ pub(super) fn mend(input: &Input, progress: Progress) -> Vec<Write> {
 }
 
 /// Points the routing Service at the preferred generation, if it is not there already. It never *goes* to a generation
-/// without ready pods while the other one has all of its pods ready. A Service of somebody else is left alone.
+/// without ready pods while the other one has all of its pods ready, and to one that is to have none only after the
+/// notice of the stop. A Service of somebody else is left alone.
 pub(super) fn route(input: &Input, preferred: i64, other: Option<i64>) -> Option<Write> {
     let routing = input.observed.routing.as_ref();
     if routing.is_some_and(|routing| !routing.meta.owned || routing.meta.terminating) {
@@ -171,6 +174,9 @@ pub(super) fn route(input: &Input, preferred: i64, other: Option<i64>) -> Option
         !at(preferred) && other.any_ready() && other.all_ready() && input.generation(preferred).unserved()
     });
     let generation = better.unwrap_or(preferred);
+    if notice::rest(input, generation).is_some() {
+        return None;
+    }
     let whole = at(generation) && routing.is_some_and(|routing| routing.intact);
     (!whole).then_some(Write::ApplyRoutingService { generation })
 }

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 
 use super::draining::counting_sample;
 use super::input::{Drain, GateCause, Generation, Input};
+use super::notice;
 use super::phase::Progress;
 
 /// What the rules look at: the input, and where the engine stands after this pass.
@@ -194,13 +195,26 @@ fn rolling(facts: &Facts) -> Option<Verdict> {
         EnginePhase::Creating => {
             let seen = facts.input.generation(current);
             let pods = count(seen, facts.input.replicas());
-            format!("Generation {current} is being created: {pods}.{}", causes(facts))
+            stopping(facts)
+                .unwrap_or_else(|| format!("Generation {current} is being created: {pods}.{}", causes(facts)))
         }
         EnginePhase::Switching => format!("Queries are being moved to generation {current}."),
         EnginePhase::Draining => draining(facts),
         EnginePhase::Cleaning => format!("Generation {current} has taken over; the old generation is being removed."),
     };
     Some(not_ready(EngineReason::Rolling, message))
+}
+
+/// Says nothing that changes from one second to the next, so it is written once.
+fn stopping(facts: &Facts) -> Option<String> {
+    let current = facts.progress.current;
+    let wanted = facts.input.replicas() == 0;
+    let serving = notice::serving_beside(facts.input, current).filter(|_| wanted)?;
+    Some(format!(
+        "The engine is stopping. Generation {serving} still serves queries for {} s, until every gateway knows; then \
+         generation {current}, which has no pods, takes over.",
+        notice::STOP_NOTICE.as_secs()
+    ))
 }
 
 fn draining(facts: &Facts) -> String {

@@ -3,6 +3,7 @@
 use firebolt_api::EnginePhase;
 
 use super::input::Input;
+use super::notice;
 use super::output::Write;
 use super::phase::{Progress, Step};
 
@@ -13,6 +14,11 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
     if seen.live_set().is_none() || (!routed && (!seen.all_ready() || seen.emptied())) {
         // Nothing is lost by going back: creating sends the route to the active generation if it has moved already.
         let why = format!("Generation {new} is no longer ready; the switch waits for its pods.");
+        return Step::go(before.at(EnginePhase::Creating), why);
+    }
+    if !routed && notice::rest(input, new).is_some() {
+        // Pods that were not ready when the switch was decided on are now, and keep their queries for the notice.
+        let why = format!("Generation {new} has no pods; queries stay where they are until every gateway knows.");
         return Step::go(before.at(EnginePhase::Creating), why);
     }
     if !routed {

@@ -2,11 +2,15 @@
 
 use super::input::Input;
 use super::phase::{Progress, Step, drift, repair, route, terminal_phase};
+use super::{auto_stop, notice};
 
 pub(super) fn step(input: &Input, before: Progress) -> Step {
     let routed = route(input, before.current, None);
     let Ok(desired) = input.desired else {
-        return Step::stay(before, routed.into_iter().collect());
+        return Step {
+            look_again: notice::rest(input, before.current),
+            ..Step::stay(before, routed.into_iter().collect())
+        };
     };
     if let Some(why) = drift(input, desired, before.current) {
         let next = before.next_generation();
@@ -15,7 +19,8 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
     let mut writes = repair(input, before.current);
     writes.extend(routed);
     Step {
-        settled: true,
+        auto_stop: auto_stop::decide(input, before),
+        look_again: notice::rest(input, before.current),
         ..Step::stay(before.at(terminal_phase(input.replicas())), writes)
     }
 }
