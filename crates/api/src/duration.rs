@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time;
 
+use kube::core::Rule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -165,10 +166,19 @@ impl JsonSchema for Duration {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let mut schema = json_schema!({ "type": "string", "maxLength": MAX_LENGTH, "pattern": PATTERN });
-        rule::attach(&mut schema, rule::duration_range());
-        schema
+        within(rule::duration_range())
     }
+}
+
+/// The schema of how long a query is held.
+pub(crate) fn wake_timeout(_: &mut SchemaGenerator) -> Schema {
+    within(rule::wake_timeout_range())
+}
+
+fn within(range: Rule) -> Schema {
+    let mut schema = json_schema!({ "type": "string", "maxLength": MAX_LENGTH, "pattern": PATTERN });
+    rule::attach(&mut schema, range);
+    schema
 }
 
 #[cfg(test)]

@@ -41,6 +41,14 @@ pub struct Amount {
 )]
 pub struct ParseError(String);
 
+impl Amount {
+    /// The amount in whole units, such as bytes; a part of one is left out.
+    #[must_use]
+    pub fn whole(self) -> u64 {
+        u64::try_from(self.nanos / NANOS).expect("an amount is cut to what fits 63 bits")
+    }
+}
+
 const NANOS: u128 = 1_000_000_000;
 const LIMIT: u128 = (i64::MAX as u128) * NANOS;
 
@@ -188,6 +196,16 @@ mod tests {
     #[case("9999999999999999999999999999999999999999.9Ei", "9223372036854775807")]
     fn equal_amounts_are_equal_however_they_are_written(#[case] left: &str, #[case] right: &str) {
         assert_eq!(amount(left), amount(right));
+    }
+
+    #[rstest]
+    #[case("0", 0)]
+    #[case("999m", 0)]
+    #[case("1.5Ki", 1536)]
+    #[case("512Mi", 536_870_912)]
+    #[case("1e99", 9_223_372_036_854_775_807)]
+    fn an_amount_has_whole_units(#[case] text: &str, #[case] whole: u64) {
+        assert_eq!(amount(text).whole(), whole);
     }
 
     #[rstest]

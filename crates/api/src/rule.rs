@@ -93,3 +93,11 @@ pub(crate) fn duration_range() -> Rule {
         "must be at least 1s and at most 2562047h, such as 30s, 5m or 1h30m",
     )
 }
+
+/// A query is held for a time that a client may be willing to wait.
+pub(crate) fn wake_timeout_range() -> Rule {
+    rule(
+        "duration(self) >= duration('1s') && duration(self) <= duration('1h')",
+        "must be at least 1s and at most 1h, such as 30s or 2m",
+    )
+}

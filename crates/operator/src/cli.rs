@@ -210,6 +210,19 @@ pub struct RunArguments {
     )]
     pub envoy_image: String,
 
+    /// Image of the agent beside every gateway that wakes stopped engines
+    // The tag is not the version of the operator: it moves when the agent changes, and only then. Otherwise each new
+    // version of the operator would roll out every gateway.
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_WAKE_AGENT_IMAGE", hide_env_values = true,
+        value_name = "IMAGE",
+        default_value = "ghcr.io/firebolt-db/firebolt-wake-agent:0.1.0",
+        value_parser = parse_image,
+        help_heading = "Images"
+    )]
+    pub wake_agent_image: String,
+
     /// Registry, with an optional path, that replaces the registry of the images above, as in mirror.example/firebolt
     #[arg(
         long,

@@ -57,6 +57,14 @@ fn the_default_gateway_is_the_one_that_tests_run() {
     );
 }
 
+/// A new text here rolls every gateway of every user at the next upgrade. Change it when the agent has changed, and not
+/// with the version of the operator.
+#[test]
+fn the_default_agent_is_the_same_in_every_version_of_the_operator() {
+    let image = settings(&[]).defaults.wake_agent_image;
+    assert_eq!(image, "ghcr.io/firebolt-db/firebolt-wake-agent:0.1.0");
+}
+
 #[test]
 fn every_image_comes_from_the_registry_that_is_named() {
     let defaults = settings(&["--image-registry", "mirror.example/m"]).defaults;
@@ -66,6 +74,7 @@ fn every_image_comes_from_the_registry_that_is_named() {
         defaults.metadata_image,
         defaults.postgres_image,
         defaults.envoy_image,
+        defaults.wake_agent_image,
     ];
     for image in images {
         assert!(image.starts_with("mirror.example/m/"), "{image}");

@@ -30,6 +30,7 @@ const USERS: [(&str, u32); 6] = [
 /// Where the programs are that go into images.
 pub(super) struct Programs {
     operator: PathBuf,
+    wake_agent: PathBuf,
     stand_in: PathBuf,
     envoy: PathBuf,
     /// A folder laid out like a system.
@@ -46,6 +47,7 @@ impl Programs {
         }
         Ok(Self {
             operator: built.join("firebolt-operator"),
+            wake_agent: built.join("firebolt-wake-agent"),
             stand_in: built.join("firebolt-stand-in"),
             envoy: tools.binary(Binary::Envoy)?,
             debian,
@@ -101,8 +103,14 @@ pub(super) fn archives(programs: &Programs, names: &Names) -> Result<Vec<Archive
         archive(
             "operator",
             names::OPERATOR,
-            operator(programs),
+            program("firebolt-operator", &programs.operator),
             start(65532, &["firebolt-operator"]),
+        ),
+        archive(
+            "wake-agent",
+            &names.wake_agent,
+            program("firebolt-wake-agent", &programs.wake_agent),
+            start(65532, &["firebolt-wake-agent"]),
         ),
     ])
 }
@@ -120,7 +128,13 @@ fn base(programs: &Programs) -> Result<Layer> {
         layer.libraries(&Path::new("/bin").join(name), None, None)?;
     }
     layer.link("bin/sh", "bash");
-    for program in [&programs.operator, &programs.stand_in, &programs.envoy] {
+    let programs = [
+        &programs.operator,
+        &programs.wake_agent,
+        &programs.stand_in,
+        &programs.envoy,
+    ];
+    for program in programs {
         layer.libraries(program, None, None)?;
     }
     let lines = |line: fn((&str, u32)) -> String| USERS.map(line).concat();
@@ -221,8 +235,9 @@ fn ui(programs: &Programs, base: &Layer) -> Result<Layer> {
     Ok(layer)
 }
 
-fn operator(programs: &Programs) -> Layer {
+/// One of our own programs.
+fn program(name: &str, file: &Path) -> Layer {
     let mut layer = Layer::default();
-    layer.program("usr/local/bin/firebolt-operator", &programs.operator);
+    layer.program(&format!("usr/local/bin/{name}"), file);
     layer
 }

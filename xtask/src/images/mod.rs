@@ -21,6 +21,9 @@ use crate::Outcome;
 use contents::Programs;
 use names::Names;
 
+/// Our own programs that go into images.
+const PROGRAMS: [&str; 3] = ["firebolt-operator", "firebolt-wake-agent", "firebolt-stand-in"];
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 #[derive(clap::Args)]
@@ -39,18 +42,15 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Outcome {
 
 /// Has an archive of every image in place, and tells where.
 pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
-    step(
-        "programs",
-        "firebolt-operator, firebolt-stand-in (minutes the first time)",
-    );
+    step("programs", &format!("{} (minutes the first time)", PROGRAMS.join(", ")));
     let mut cargo = crate::cargo(root);
     cargo.args(["build", "--quiet", "--locked", "--workspace"]);
-    cargo.args(["--bin=firebolt-operator", "--bin=firebolt-stand-in"]);
+    cargo.args(PROGRAMS.map(|program| format!("--bin={program}")));
     // With a test among them, crates have the features that tests are compiled with: what is there for the one is good for
     // the other.
     cargo.arg("--test=program");
     if !cargo.status()?.success() {
-        return Err("build firebolt-operator and firebolt-stand-in".into());
+        return Err(format!("build {}", PROGRAMS.join(", ")).into());
     }
     // Beside this program: all are built into the same folder.
     let program = std::env::current_exe()?;
@@ -69,7 +69,7 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
         step(
             "image",
             &format!(
-                "{:9}  {size:3} MiB, {news}, {:.1} s",
+                "{:10}  {size:3} MiB, {news}, {:.1} s",
                 archive.name,
                 started.elapsed().as_secs_f64()
             ),

@@ -24,6 +24,7 @@ pub(super) struct Names {
     pub(super) pinned_ui: String,
     pub(super) postgres: String,
     pub(super) envoy: String,
+    pub(super) wake_agent: String,
 }
 
 impl Names {
@@ -43,6 +44,7 @@ impl Names {
             ui,
             postgres: default("--postgres-image")?,
             envoy: default("--envoy-image")?,
+            wake_agent: default("--wake-agent-image")?,
         })
     }
 }

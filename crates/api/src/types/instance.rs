@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumIter, IntoStaticStr};
 
+use crate::duration::Duration;
 use crate::rule;
 
 /// What the instance should be.
@@ -166,6 +167,12 @@ pub struct GatewaySpec {
     #[schemars(range(min = 1, max = 65535))]
     pub metrics_port: i32,
 
+    /// How long a query for a stopped engine is held while the engine wakes, as in `2m`; at least `1s`, at most `1h`.
+    /// Then its client is told to come back; the engine goes on waking.
+    #[serde(default = "default_wake_timeout")]
+    #[schemars(schema_with = "crate::duration::wake_timeout")]
+    pub wake_timeout: Duration,
+
     /// Overrides for the pods of the gateway, as in core/v1 PodTemplateSpec. The container named `envoy` is the gateway
     /// itself; others become sidecars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,11 +184,16 @@ fn default_metrics_port() -> i32 {
     9090
 }
 
+fn default_wake_timeout() -> Duration {
+    "2m".parse().expect("a valid duration")
+}
+
 impl Default for GatewaySpec {
     fn default() -> Self {
         Self {
             replicas: None,
             metrics_port: default_metrics_port(),
+            wake_timeout: default_wake_timeout(),
             template: None,
         }
     }

@@ -17,6 +17,8 @@ fn postgres() -> Value {
 #[case::yaml("spec.metadata.configFormat", json!("yaml"))]
 #[case::no_gateway("spec.gateway.replicas", json!(0))]
 #[case::metrics_port("spec.gateway.metricsPort", json!(65535))]
+#[case::wake_timeout_shortest("spec.gateway.wakeTimeout", json!("1s"))]
+#[case::wake_timeout_longest("spec.gateway.wakeTimeout", json!("60m"))]
 #[case::ipv6_host("spec.metadata.postgres.host", json!("[fd00::1]"))]
 #[case::port("spec.metadata.postgres.port", json!(6432))]
 #[case::database("spec.metadata.postgres.database", json!("Meta_data.v1-2"))]
@@ -49,6 +51,10 @@ fn with_postgres(path: &str) -> Value {
 #[case::gateway_replicas("spec.gateway.replicas", json!(-1), "greater than or equal to 0")]
 #[case::metrics_port_zero("spec.gateway.metricsPort", json!(0), "greater than or equal to 1")]
 #[case::metrics_port_high("spec.gateway.metricsPort", json!(65536), "less than or equal to 65535")]
+#[case::wake_timeout_short("spec.gateway.wakeTimeout", json!("999ms"), "must be at least 1s and at most 1h")]
+#[case::wake_timeout_long("spec.gateway.wakeTimeout", json!("1h1s"), "must be at least 1s and at most 1h")]
+#[case::wake_timeout_endless("spec.gateway.wakeTimeout", json!("9999999999h"), "must be at least 1s and at most 1h")]
+#[case::wake_timeout_number("spec.gateway.wakeTimeout", json!("120"), "should match")]
 #[case::host_empty("spec.metadata.postgres.host", json!(""), "at least 1 char")]
 #[case::host_too_long("spec.metadata.postgres.host", json!("h".repeat(254)), "may not be more than 253")]
 #[case::host_markup("spec.metadata.postgres.host", json!("<host>"), "should match")]
@@ -119,7 +125,7 @@ async fn fills_in_defaults() {
         json!({
             "metricScrapeMode": "PodIP",
             "metadata": { "configFormat": "xml", "postgres": postgres().with("port", json!(5432)).with("schema", json!("public")) },
-            "gateway": { "metricsPort": 9090 },
+            "gateway": { "metricsPort": 9090, "wakeTimeout": "2m" },
         })
     );
 }

@@ -81,6 +81,7 @@ async fn the_crds_can_be_applied(#[case] apply: &[&str]) {
 #[case::engine("fireng", &["A FireboltEngine is a set of compute nodes that serves queries."])]
 #[case::id("fire.spec.id", &["Cannot be changed or removed once set."])]
 #[case::rollout("fireng.spec.rollout", &["`graceful` waits for the queries of the old one", "else `graceful`"])]
+#[case::wake_timeout("fire.spec.gateway.wakeTimeout", &["query for a stopped engine is held", "at most `1h`"])]
 #[case::phase("fireng.status.phase", &["Where the engine stands."])]
 #[case::class("firengc.spec.template", &["Settings for the pods of every engine of this class"])]
 #[case::pod_field("fireng.spec.template.spec.tolerations", &["FIELDS", "tolerationSeconds"])]

@@ -1,10 +1,15 @@
 //! Rules for the settings of an instance outside of its pod templates.
 
+use std::time::Duration;
+
 use firebolt_api::FireboltInstance;
 
 use super::violation::{Kind, Violation};
 use crate::render::instance::gateway::GATEWAY_PORTS;
 use crate::render::instance::is_plain;
+
+const SHORTEST_WAKE: Duration = Duration::from_secs(1);
+const LONGEST_WAKE: Duration = Duration::from_hours(1);
 
 /// What is wrong with the settings of the metadata service. The identity of the instance is one: it is its account there.
 pub(super) fn metadata(instance: &FireboltInstance) -> Vec<Violation> {
@@ -14,7 +19,8 @@ pub(super) fn metadata(instance: &FireboltInstance) -> Vec<Violation> {
 
 /// What is wrong with the settings of the gateway.
 pub(super) fn gateway(instance: &FireboltInstance) -> Vec<Violation> {
-    metrics_port(instance).into_iter().collect()
+    let violations = [metrics_port(instance), wake_timeout(instance)];
+    violations.into_iter().flatten().collect()
 }
 
 fn id(instance: &FireboltInstance) -> Option<Violation> {
@@ -57,6 +63,19 @@ fn metrics_port(instance: &FireboltInstance) -> Option<Violation> {
         Ok(0) | Err(_) => format!("{port} is not a port. Choose a number from 1 to 65535."),
     };
     Some(Violation::new("spec.gateway.metricsPort", Kind::Invalid, message))
+}
+
+/// The schema says the same. It may be an older one, from before there were bounds.
+fn wake_timeout(instance: &FireboltInstance) -> Option<Violation> {
+    let timeout = &instance.spec.gateway.wake_timeout;
+    if (SHORTEST_WAKE..=LONGEST_WAKE).contains(&timeout.get()) {
+        return None;
+    }
+    Some(Violation::new(
+        "spec.gateway.wakeTimeout",
+        Kind::Invalid,
+        format!("Queries cannot be held for {timeout}. Choose a duration from 1s to 1h, such as 2m."),
+    ))
 }
 
 #[cfg(test)]
@@ -125,6 +144,22 @@ mod tests {
         let mut instance = instance(&json!({}), &json!({}));
         instance.spec.id = Some(id.to_owned());
         assert_refused(&instance, "spec.id", Kind::Invalid, "cannot be part of an id");
+    }
+
+    #[rstest]
+    #[case::left_out(json!({}), true)]
+    #[case::shortest(json!({ "wakeTimeout": "1000ms" }), true)]
+    #[case::longest(json!({ "wakeTimeout": "60m" }), true)]
+    #[case::nothing(json!({ "wakeTimeout": "0s" }), false)]
+    #[case::too_short(json!({ "wakeTimeout": "999ms" }), false)]
+    #[case::too_long(json!({ "wakeTimeout": "1h1ns" }), false)]
+    fn queries_are_held_for_a_second_to_an_hour(#[case] gateway: serde_json::Value, #[case] accepted: bool) {
+        let instance = instance(&json!({}), &gateway);
+        if accepted {
+            assert_eq!(gateway_settings(&instance), []);
+        } else {
+            assert_refused(&instance, "spec.gateway.wakeTimeout", Kind::Invalid, "from 1s to 1h");
+        }
     }
 
     proptest! {

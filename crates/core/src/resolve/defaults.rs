@@ -25,6 +25,8 @@ pub struct Defaults {
     pub metadata_image: String,
     /// The image of the gateway.
     pub envoy_image: String,
+    /// The image of the agent beside the gateway that wakes engines.
+    pub wake_agent_image: String,
     /// Secrets for pulling images, put before those of users.
     pub image_pull_secrets: Vec<String>,
     /// The DNS domain of the cluster.
@@ -69,6 +71,7 @@ impl Defaults {
             postgres_image: "registry.example/postgres:1.2.3".to_owned(),
             metadata_image: "registry.example/metadata:1.2.3".to_owned(),
             envoy_image: "registry.example/envoy:1.2.3".to_owned(),
+            wake_agent_image: "registry.example/wake-agent:1.2.3".to_owned(),
             image_pull_secrets: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
         }

@@ -8,7 +8,7 @@ use firebolt_core::render::instance::{
 };
 use firebolt_core::resolve::instance::{EffectiveInstance, Postgres, resolve};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::core::v1::{PodTemplateSpec, ServiceAccount};
 use kube::Client;
 use localkube::Cluster;
 use rstest::rstest;
@@ -66,7 +66,7 @@ fn accounts() -> Value {
 #[rstest]
 #[case::bare(json!({}), false)]
 #[case::external(json!({ "metadata": external() }), false)]
-#[case::yaml_ipv6(json!({ "metadata": { "configFormat": "yaml" }, "gateway": { "replicas": 0, "metricsPort": 9100 } }), true)]
+#[case::yaml_ipv6(json!({ "metadata": { "configFormat": "yaml" }, "gateway": { "replicas": 0, "metricsPort": 9100, "wakeTimeout": "1500ms" } }), true)]
 #[case::accounts(accounts(), false)]
 #[case::defaults(json!({
     "metadata": { "template": defaulted_fields("metadata", json!({})) },
@@ -123,7 +123,7 @@ async fn pods_pass_the_standard_restricted() {
     let client = cluster.client().await.expect("connect as admin");
     let namespace = restricted_namespace(&cluster, &client).await;
     let instance = effective(&namespace, &json!({}), false);
-    apply(&client, &gateway_service_account(&instance)).await;
+    apply(&client, &account(&instance)).await;
     for template in pods(&instance) {
         admit(&cluster, &namespace, &template).expect("admit the pod");
     }
@@ -137,13 +137,21 @@ async fn pods_that_a_user_weakened_do_not_pass_the_standard_restricted() {
     let namespace = restricted_namespace(&cluster, &client).await;
     let template = json!({ "template": { "spec": { "volumes": [{ "name": "node", "hostPath": { "path": "/" } }] } } });
     let instance = effective(&namespace, &json!({ "metadata": template, "gateway": template }), false);
-    apply(&client, &gateway_service_account(&instance)).await;
+    apply(&client, &account(&instance)).await;
     let [postgres, weakened @ ..] = pods(&instance);
     admit(&cluster, &namespace, &postgres).expect("admit the pod");
     for template in weakened {
         let error = admit(&cluster, &namespace, &template).expect_err("refuse the pod");
         assert!(localkube::chain(&error).contains("restricted volume types"), "{error}");
     }
+}
+
+/// The account of the gateway, which no pod is admitted without. It belongs to nobody: its owner does not exist, and where
+/// the definitions are installed, Kubernetes would take it away again.
+fn account(instance: &EffectiveInstance) -> ServiceAccount {
+    let mut account = gateway_service_account(instance);
+    account.metadata.owner_references = None;
+    account
 }
 
 fn pods(instance: &EffectiveInstance) -> [PodTemplateSpec; 3] {

@@ -25,6 +25,7 @@ pub fn defaults() -> Defaults {
         postgres_image: image("postgres"),
         metadata_image: image("metadata"),
         envoy_image: image("envoy"),
+        wake_agent_image: image("wake-agent"),
         image_pull_secrets: vec!["mirror".to_owned()],
         cluster_domain: "cluster.local".to_owned(),
     }

@@ -17,6 +17,7 @@ pub fn defaults() -> Defaults {
         postgres_image: "postgres:1".to_owned(),
         metadata_image: "metadata:1".to_owned(),
         envoy_image: "envoy:1".to_owned(),
+        wake_agent_image: "wake-agent:1".to_owned(),
         image_pull_secrets: Vec::new(),
         cluster_domain: "cluster.local".to_owned(),
     }

@@ -122,6 +122,7 @@ impl Settings {
                 postgres_image: image(&arguments.postgres_image),
                 metadata_image: image(&arguments.metadata_image),
                 envoy_image: image(&arguments.envoy_image),
+                wake_agent_image: image(&arguments.wake_agent_image),
                 image_pull_secrets: arguments.image_pull_secrets,
                 cluster_domain: arguments.cluster_domain.to_string(),
             },

@@ -249,6 +249,7 @@ fn defaults() -> Defaults {
         postgres_image: String::new(),
         metadata_image: String::new(),
         envoy_image: String::new(),
+        wake_agent_image: String::new(),
         image_pull_secrets: Vec::new(),
         cluster_domain: String::new(),
     }

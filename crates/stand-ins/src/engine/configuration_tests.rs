@@ -31,6 +31,7 @@ fn rendered(settings: &Value) -> String {
         postgres_image: image(),
         metadata_image: image(),
         envoy_image: image(),
+        wake_agent_image: image(),
         image_pull_secrets: Vec::new(),
         cluster_domain: "cluster.local".to_owned(),
     };

@@ -39,6 +39,7 @@ fn instance(format: &str) -> EffectiveInstance {
         postgres_image: image("postgres"),
         metadata_image: image("metadata"),
         envoy_image: image("envoy"),
+        wake_agent_image: image("wake-agent"),
         image_pull_secrets: Vec::new(),
         cluster_domain: "cluster.local".to_owned(),
     };

@@ -16,6 +16,8 @@ pub(super) struct Own<Build> {
     pub annotations: Vec<(Annotation, String)>,
     /// Builds the component's own container around the user's part of it.
     pub container: Build,
+    /// Containers of the operator beside it.
+    pub beside: Vec<Container>,
     pub volumes: Vec<Volume>,
     /// The time that a pod has between SIGTERM and SIGKILL, in seconds.
     pub grace_period: i64,
@@ -37,7 +39,10 @@ pub(super) fn template<Build: FnOnce(Container) -> Container>(
 
     let mut containers = spec.containers.into_iter();
     let first = containers.next().map(own.container);
-    spec.containers = first.into_iter().chain(containers).collect();
+    let own_containers: Vec<Container> = first.into_iter().chain(own.beside).collect();
+    let users = containers.filter(|container| own_containers.iter().all(|own| own.name != container.name));
+    let users: Vec<Container> = users.collect();
+    spec.containers = own_containers.into_iter().chain(users).collect();
     let users = spec.volumes.unwrap_or_default().into_iter();
     let users = users.filter(|volume| own.volumes.iter().all(|own| own.name != volume.name));
     let users: Vec<Volume> = users.collect();

@@ -112,7 +112,7 @@ fn template(own: &str) -> Value {
 } } }), Defaults::example(), false)]
 #[case::template(json!({
     "metadata": { "template": template("metadata") },
-    "gateway": { "replicas": 5, "metricsPort": 9100, "template": template("envoy") },
+    "gateway": { "replicas": 5, "metricsPort": 9100, "wakeTimeout": "90s", "template": template("envoy") },
 }), Defaults::example(), false)]
 #[case::service_accounts(json!({
     "metadata": { "template": { "spec": { "serviceAccountName": "reader" } } },
@@ -301,6 +301,19 @@ fn volumes_of_the_operator_are_its_own_even_where_admission_was_bypassed() {
         let volumes = pods.spec.expect("a spec").volumes.expect("volumes");
         assert!(volumes.iter().all(|volume| volume.host_path.is_none()), "{volumes:?}");
     }
+}
+
+#[test]
+fn containers_of_the_operator_are_its_own_even_where_admission_was_bypassed() {
+    let container = json!({ "name": "wake-agent", "image": "mine:1" });
+    let template = json!({ "spec": { "containers": [container] } });
+    let pods = gateway_pods(&effective(&json!({ "gateway": { "template": template } })));
+    let containers = pods.spec.expect("a spec").containers;
+    let images: Vec<_> = containers.iter().filter_map(|one| one.image.as_deref()).collect();
+    assert_eq!(
+        images,
+        ["registry.example/envoy:1.2.3", "registry.example/wake-agent:1.2.3"]
+    );
 }
 
 /// A new text here rolls every gateway of every user at the next upgrade. Change it only for that reason.

@@ -1,11 +1,12 @@
 //! The gateway: what the user says about its pods, and the operator's word where the user is silent.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use firebolt_api::GatewaySpec;
 use firebolt_api::key::Component;
 use firebolt_api::name::InstanceNames;
-use firebolt_api::quantity::Quantity;
+use firebolt_api::quantity::{Amount, Quantity};
 use k8s_openapi::api::core::v1::{
     Affinity, Container, PodSpec, PodTemplateSpec, ResourceRequirements, TopologySpreadConstraint,
 };
@@ -19,6 +20,12 @@ use crate::resolve::defaults::{fill_image, runtime_default};
 pub const ENVOY_CONTAINER: &str = "envoy";
 
 const REPLICAS: i32 = 2;
+
+const MEBIBYTE: u64 = 1 << 20;
+/// What held queries may take up in an Envoy whose memory nobody limits.
+const HOLD_MEMORY: u64 = 128 * MEBIBYTE;
+/// What they may take up at least: a handful of queries, however little memory there is.
+const LEAST_HOLD_MEMORY: u64 = 8 * MEBIBYTE;
 
 /// What the pods are spread over, as far as there are enough of it.
 const SPREAD_OVER: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
@@ -37,6 +44,12 @@ pub struct Gateway {
     pub ipv6: bool,
     /// The ServiceAccount that the operator makes for the gateway. None: a user's is used.
     pub service_account: Option<String>,
+    /// The image of the agent that wakes engines.
+    pub wake_agent_image: String,
+    /// How long a query is held for an engine that wakes.
+    pub hold_timeout: Duration,
+    /// How many bytes the queries that are held in one pod may take up.
+    pub hold_memory: u64,
 }
 
 /// Lays the user's settings over the operator's defaults.
@@ -54,9 +67,25 @@ pub(super) fn resolve(instance: &str, spec: &GatewaySpec, defaults: &Defaults, i
     Gateway {
         replicas: spec.replicas.unwrap_or(REPLICAS),
         metrics_port: metrics_port(spec),
+        hold_memory: hold_memory(pod),
         template,
         ipv6,
         service_account,
+        wake_agent_image: defaults.wake_agent_image.clone(),
+        hold_timeout: spec.wake_timeout.get(),
+    }
+}
+
+/// A quarter of what Envoy may use: it is Envoy that keeps the queries, and it needs the rest for those that run. By
+/// value: another spelling of the same limit changes nothing.
+fn hold_memory(pod: &PodSpec) -> u64 {
+    let envoy = pod.containers.first().and_then(|envoy| envoy.resources.as_ref());
+    let limit = envoy.and_then(|resources| resources.limits.as_ref()?.get("memory"));
+    let limit = limit.and_then(|limit| Amount::try_from(limit).ok()).map(Amount::whole);
+    match limit {
+        // Kubernetes takes a limit of nothing for none.
+        None | Some(0) => HOLD_MEMORY,
+        Some(limit) => (limit / 4).max(LEAST_HOLD_MEMORY),
     }
 }
 
@@ -73,10 +102,16 @@ fn fill(pod: &mut PodSpec, instance: &str, service_account: Option<&String>, def
     let security = pod.security_context.get_or_insert_default();
     security.run_as_non_root.get_or_insert(true);
     security.seccomp_profile.get_or_insert_with(runtime_default);
-    if let Some(account) = service_account {
-        pod.service_account_name = Some(account.clone());
-        // The account may wake engines, which is no business of Envoy, the one container that the world talks to.
-        pod.automount_service_account_token = Some(false);
+    // The account may wake engines, which is no business of Envoy, the one container that the world talks to. Whoever
+    // brings an account of their own may still want its token everywhere.
+    match service_account {
+        Some(account) => {
+            pod.service_account_name = Some(account.clone());
+            pod.automount_service_account_token = Some(false);
+        }
+        None => {
+            pod.automount_service_account_token.get_or_insert(false);
+        }
     }
     if says_nothing_of_placement(pod) {
         pod.topology_spread_constraints = Some(SPREAD_OVER.map(|key| spread(instance, key)).into());

@@ -1,5 +1,7 @@
 //! What users say and what the operator says where they are silent.
 
+use std::time::Duration;
+
 use firebolt_api::ConfigFormat;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -39,6 +41,8 @@ fn a_bare_instance_is_the_operators_word_throughout() {
     assert_eq!(effective.metadata.config_format, ConfigFormat::Xml);
     assert_eq!((effective.gateway.replicas, effective.gateway.metrics_port), (2, 9090));
     assert_eq!(effective.gateway.service_account.as_deref(), Some("main-gateway"));
+    assert_eq!(effective.gateway.wake_agent_image, "registry.example/wake-agent:1.2.3");
+    assert_eq!(effective.gateway.hold_timeout, Duration::from_mins(2));
     let Postgres::Internal { image, .. } = &effective.postgres else {
         panic!("an internal database");
     };
@@ -119,7 +123,7 @@ fn the_floor_of_security_lies_under_what_users_say() {
 #[rstest]
 #[case::silent(json!({}), "main-gateway", json!(false), Some("main-gateway"))]
 #[case::empty(json!({ "serviceAccountName": "" }), "main-gateway", json!(false), Some("main-gateway"))]
-#[case::of_the_user(json!({ "serviceAccountName": "edge" }), "edge", json!(null), None)]
+#[case::of_the_user(json!({ "serviceAccountName": "edge" }), "edge", json!(false), None)]
 #[case::with_token(json!({ "serviceAccountName": "edge", "automountServiceAccountToken": true }), "edge", json!(true), None)]
 #[case::without_token(json!({ "serviceAccountName": "edge", "automountServiceAccountToken": false }), "edge", json!(false), None)]
 #[case::token_where_admission_was_bypassed(json!({ "automountServiceAccountToken": true }), "main-gateway", json!(false), Some("main-gateway"))]
@@ -201,4 +205,28 @@ fn resources_of_the_gateway_are_the_users_whole_or_the_operators(#[case] resourc
 fn size_and_port_of_the_gateway_are_the_users(#[case] spec: Value, #[case] replicas: i32, #[case] port: u16) {
     let gateway = effective(&json!({}), &spec).gateway;
     assert_eq!((gateway.replicas, gateway.metrics_port), (replicas, port));
+}
+
+#[test]
+fn queries_are_held_as_long_as_the_user_says() {
+    let gateway = effective(&json!({}), &json!({ "wakeTimeout": "1m30.5s" })).gateway;
+    assert_eq!(gateway.hold_timeout, Duration::from_millis(90_500));
+}
+
+#[rstest]
+#[case::of_the_operator(json!({}), 128 << 20)]
+#[case::quarter(json!({ "limits": { "memory": "1Gi" } }), 256 << 20)]
+#[case::otherwise_written(json!({ "limits": { "memory": "1073741824" } }), 256 << 20)]
+#[case::rounded_down(json!({ "limits": { "memory": "100000003" } }), 25_000_000)]
+#[case::little(json!({ "limits": { "memory": "16Mi" } }), 8 << 20)]
+#[case::no_limit(json!({ "requests": { "memory": "1Gi" } }), 128 << 20)]
+#[case::limit_of_something_else(json!({ "limits": { "cpu": "1" } }), 128 << 20)]
+#[case::limit_of_nothing(json!({ "limits": { "memory": "0" } }), 128 << 20)]
+#[case::unreadable(json!({ "limits": { "memory": "a lot" } }), 128 << 20)]
+fn held_queries_may_take_a_quarter_of_the_memory_of_envoy(#[case] resources: Value, #[case] bytes: u64) {
+    let container = |name: &str, resources: &Value| json!({ "name": name, "resources": resources });
+    let other = json!({ "limits": { "memory": "64Gi" } });
+    let containers = [container("proxy", &other), container("envoy", &resources)];
+    let gateway = json!({ "template": { "spec": { "containers": containers } } });
+    assert_eq!(effective(&json!({}), &gateway).gateway.hold_memory, bytes);
 }

@@ -216,11 +216,15 @@ async fn what_is_removed_from_the_specification_goes() {
         "/metadata/labels/team",
         "/metadata/annotations/example.com~1note",
         "/spec/tolerations",
-        "/spec/containers/1",
     ];
-    for name in ["main-metadata", "main-gateway"] {
+    // Behind the containers of the operator, of which a gateway has two.
+    let sidecars = [
+        ("main-metadata", "/spec/containers/1"),
+        ("main-gateway", "/spec/containers/2"),
+    ];
+    for (name, sidecar) in sidecars {
         let deployment = stage.known("Deployment", name).await;
-        for path in added {
+        for path in added.into_iter().chain([sidecar]) {
             assert_ne!(at(&deployment, &format!("{pod}{path}")), Value::Null, "{name} {path}");
         }
         assert_eq!(
@@ -232,8 +236,8 @@ async fn what_is_removed_from_the_specification_goes() {
         json!({ "spec": { "metadata": { "template": null }, "gateway": { "template": null, "replicas": null } } });
     stage.edit_instance(MAIN, nothing).await;
     stage.wait_for_phase(MAIN, InstancePhase::Ready).await;
-    for name in ["main-metadata", "main-gateway"] {
-        for path in added {
+    for (name, sidecar) in sidecars {
+        for path in added.into_iter().chain([sidecar]) {
             stage
                 .wait_for_value("Deployment", name, &format!("{pod}{path}"), &Value::Null)
                 .await;

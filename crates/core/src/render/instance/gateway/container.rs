@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::envoy::{CLIENT_PORT, HEALTH_PATH};
-use super::{CLIENT_PORT_NAME, CONFIG_FILE, CONFIG_VOLUME, METRICS_PORT_NAME, TEMPORARY_VOLUME};
+use super::{CLIENT_PORT_NAME, CONFIG_FILE, CONFIG_VOLUME, GRACE_PERIOD, METRICS_PORT_NAME, TEMPORARY_VOLUME};
 use crate::render::instance::container_port;
 use crate::render::instance::pod::{mount, read_only};
 use crate::resolve::{hardened, withdrawal};
@@ -13,9 +13,9 @@ use crate::resolve::{hardened, withdrawal};
 const USER: i64 = 101;
 const CONFIG_FOLDER: &str = "/etc/envoy";
 
-/// How long a pod that is to stop goes on serving, in seconds: until then, nobody is sent to it any more, and whoever was
-/// connected has been asked to open another connection.
-const WITHDRAWAL: i64 = 10;
+/// How long Envoy goes on serving at most when its pod is to stop, in seconds. The agent in the same pod ends it earlier,
+/// as soon as its clients have left; where there is no agent to do so, all the time is theirs but what Envoy needs to end.
+const WITHDRAWAL: i64 = GRACE_PERIOD - 1;
 
 /// Puts the operator's part around the user's.
 pub(super) fn container(user: Container, metrics_port: u16) -> Container {
@@ -72,5 +72,12 @@ mod tests {
         // The other half is for those that connect before everybody has heard that the pod is to stop.
         let life = i64::try_from(CONNECTION_LIFE).unwrap();
         assert!(2 * life <= WITHDRAWAL);
+    }
+
+    #[test]
+    fn envoy_is_told_to_end_before_it_is_killed() {
+        let container = container(Container::default(), 9090);
+        let sleep = container.lifecycle.and_then(|hooks| hooks.pre_stop?.sleep);
+        assert_eq!(sleep.map(|sleep| sleep.seconds), Some(GRACE_PERIOD - 1));
     }
 }

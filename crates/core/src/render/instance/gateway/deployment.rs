@@ -7,12 +7,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::container::container;
 use super::{CONFIG_FILE, CONFIG_VOLUME, TEMPORARY_VOLUME, bootstrap};
+use super::{GRACE_PERIOD, wake_agent};
 use crate::canonical;
 use crate::render::instance::pod::{Own, PROGRESS_DEADLINE, scratch, template};
 use crate::render::instance::{metadata, selector};
 use crate::resolve::instance::EffectiveInstance;
-
-const GRACE_PERIOD: i64 = 15;
 
 /// Renders the Deployment.
 #[must_use]
@@ -45,7 +44,8 @@ fn pod_template(instance: &EffectiveInstance) -> PodTemplateSpec {
         // Of the structure and not of the text: how it is written out is nothing to restart a gateway for.
         annotations: vec![(Annotation::ConfigHash, canonical::hash(&bootstrap(instance)))],
         container: |user| container(user, instance.gateway.metrics_port),
-        volumes: vec![config(instance), scratch(TEMPORARY_VOLUME)],
+        beside: vec![wake_agent::container(instance)],
+        volumes: vec![config(instance), scratch(TEMPORARY_VOLUME), wake_agent::token()],
         grace_period: GRACE_PERIOD,
     };
     template(instance, &instance.gateway.template, own)

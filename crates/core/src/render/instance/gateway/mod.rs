@@ -1,4 +1,4 @@
-//! The gateway: Envoy, and the rights with which its pods wake engines.
+//! The gateway: Envoy, the agent beside it that wakes engines, and the rights to do so.
 
 pub mod envoy;
 
@@ -10,6 +10,7 @@ mod role;
 mod role_binding;
 mod service;
 mod service_account;
+mod wake_agent;
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub use service::gateway_service;
 pub use service_account::gateway_service_account;
 
 /// Names of containers that the operator puts into the pods beside Envoy. A template with such a container is refused.
-pub(crate) const GATEWAY_CONTAINERS: [&str; 1] = ["wake-agent"];
+pub(crate) const GATEWAY_CONTAINERS: [&str; 1] = [wake_agent::NAME];
 /// Names of volumes that the operator puts into the pods. A template with such a volume is refused.
 pub(crate) const GATEWAY_VOLUMES: [&str; 3] = [CONFIG_VOLUME, TEMPORARY_VOLUME, TOKEN_VOLUME];
 /// The volume with the token of the gateway, which is closed to the containers of users.
@@ -35,9 +36,14 @@ pub(crate) const TOKEN_VOLUME: &str = "wake-agent-token";
 const CONFIG_VOLUME: &str = "config-volume";
 const TEMPORARY_VOLUME: &str = "tmp";
 
-/// Ports of the pods that have a purpose: for clients, for the administration of Envoy, and two for the agent that wakes
-/// engines. The port for metrics is another.
-pub(crate) const GATEWAY_PORTS: [u16; 4] = [envoy::CLIENT_PORT, envoy::ADMIN_PORT, 9902, 9903];
+/// The time that a pod has to stop, in seconds.
+const GRACE_PERIOD: i64 = 15;
+
+/// Ports of the pods that have a purpose: for clients, for the administration of Envoy, on which the agent answers that
+/// wakes engines, and on which Envoy takes the agent to engines. The port for metrics is another.
+pub(crate) const GATEWAY_PORTS: [u16; 4] = [envoy::CLIENT_PORT, envoy::ADMIN_PORT, AGENT_PORT, PROBE_PORT];
+const AGENT_PORT: u16 = 9902;
+const PROBE_PORT: u16 = 9903;
 const CLIENT_PORT_NAME: &str = "http";
 const METRICS_PORT_NAME: &str = "metrics";
 

@@ -44,6 +44,7 @@ fn pod_template(instance: &EffectiveInstance, credentials_hash: &str) -> PodTemp
             (Annotation::CredentialsHash, credentials_hash.to_owned()),
         ],
         container: |user| container(user, format),
+        beside: Vec::new(),
         volumes: volumes(instance),
         grace_period: GRACE_PERIOD,
     };

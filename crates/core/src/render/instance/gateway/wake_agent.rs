@@ -1,0 +1,184 @@
+//! The agent beside Envoy: it holds queries for stopped engines, asks for those engines, and ends Envoy when the pod stops.
+//! It alone in the pod has a token for the API server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use firebolt_api::name::EngineNames;
+use firebolt_api::quantity::Quantity;
+use k8s_openapi::api::core::v1::{
+    ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, ObjectFieldSelector,
+    ProjectedVolumeSource, ResourceRequirements, ServiceAccountTokenProjection, Volume, VolumeProjection,
+};
+
+use super::{GRACE_PERIOD, TOKEN_VOLUME};
+use crate::render::instance::pod::read_only;
+use crate::resolve::instance::EffectiveInstance;
+use crate::resolve::{hardened, pull_policy};
+
+/// The name of the container.
+pub(super) const NAME: &str = "wake-agent";
+
+/// The user and group that the image runs as.
+const USER: i64 = 65532;
+
+/// The port on which engines take queries.
+const QUERY_PORT: u16 = 3473;
+
+/// Where every client of the API server looks for what Kubernetes itself would put there.
+const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// How long a token is good for, in seconds, as Kubernetes chooses it for its own. The kubelet renews it in time.
+const TOKEN_LIFE: i64 = 3607;
+
+/// For everybody to read, and only the agent's container has it: the containers of the pod run as different users, so the
+/// kubelet cannot give the file to one of them, and leaves it to root.
+const TOKEN_MODE: i32 = 0o444;
+
+/// The container. It has no ports, since it answers only inside of the pod, and no probes: the kubelet would end a
+/// container that fails one by the same signal that says that the pod is to stop, and the agent would send Envoy's clients
+/// away. Envoy itself asks whether the agent is well, and passes it by if it is not.
+pub(super) fn container(instance: &EffectiveInstance) -> Container {
+    let image = &instance.gateway.wake_agent_image;
+    Container {
+        name: NAME.to_owned(),
+        image: Some(image.clone()),
+        image_pull_policy: Some(pull_policy(image).to_owned()),
+        args: Some(arguments(instance)),
+        resources: Some(resources()),
+        volume_mounts: Some(vec![read_only(TOKEN_VOLUME, TOKEN_FOLDER)]),
+        security_context: Some(hardened(USER)),
+        ..Container::default()
+    }
+}
+
+/// Always in this order: another one would restart every gateway. Each is one text, for values that begin with a dash.
+fn arguments(instance: &EffectiveInstance) -> Vec<String> {
+    let gateway = &instance.gateway;
+    vec![
+        format!("--namespace={}", instance.namespace),
+        format!("--instance={}", instance.name),
+        format!("--engine-suffix={}", engine_suffix(instance)),
+        format!("--hold-timeout={}", spelled(gateway.hold_timeout)),
+        format!("--hold-memory={}", gateway.hold_memory),
+        format!("--grace-period={GRACE_PERIOD}s"),
+    ]
+}
+
+/// What follows the name of an engine in the address at which it takes queries.
+fn engine_suffix(instance: &EffectiveInstance) -> String {
+    let service = EngineNames("").routing_service();
+    format!("{}:{QUERY_PORT}", instance.service_host(&service))
+}
+
+/// One spelling for each length, so that a user who writes the same otherwise restarts nothing.
+fn spelled(duration: Duration) -> String {
+    match duration.subsec_nanos() {
+        0 => format!("{}s", duration.as_secs()),
+        _ => format!("{}ns", duration.as_nanos()),
+    }
+}
+
+fn resources() -> ResourceRequirements {
+    let quantity = |name: &str, value: &str| (name.to_owned(), Quantity(value.to_owned()));
+    ResourceRequirements {
+        requests: Some(BTreeMap::from([quantity("cpu", "10m"), quantity("memory", "32Mi")])),
+        limits: Some(BTreeMap::from([quantity("memory", "128Mi")])),
+        claims: None,
+    }
+}
+
+/// The volume with the token, and with what it takes to use it: whom to trust, and the namespace.
+pub(super) fn token() -> Volume {
+    let token = VolumeProjection {
+        service_account_token: Some(ServiceAccountTokenProjection {
+            path: "token".to_owned(),
+            expiration_seconds: Some(TOKEN_LIFE),
+            audience: None,
+        }),
+        ..VolumeProjection::default()
+    };
+    let authority = VolumeProjection {
+        config_map: Some(ConfigMapProjection {
+            name: "kube-root-ca.crt".to_owned(),
+            items: Some(vec![KeyToPath {
+                key: "ca.crt".to_owned(),
+                path: "ca.crt".to_owned(),
+                mode: None,
+            }]),
+            optional: None,
+        }),
+        ..VolumeProjection::default()
+    };
+    let namespace = VolumeProjection {
+        downward_api: Some(DownwardAPIProjection {
+            items: Some(vec![DownwardAPIVolumeFile {
+                path: "namespace".to_owned(),
+                field_ref: Some(ObjectFieldSelector {
+                    api_version: Some("v1".to_owned()),
+                    field_path: "metadata.namespace".to_owned(),
+                }),
+                ..DownwardAPIVolumeFile::default()
+            }]),
+        }),
+        ..VolumeProjection::default()
+    };
+    Volume {
+        name: TOKEN_VOLUME.to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            default_mode: Some(TOKEN_MODE),
+            sources: Some(vec![token, authority, namespace]),
+        }),
+        ..Volume::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::render::instance::gateway::{bootstrap, gateway_deployment};
+    use crate::render::instance::tests::effective;
+
+    #[rstest]
+    #[case(Duration::from_mins(2), "120s")]
+    #[case(Duration::from_millis(1500), "1500000000ns")]
+    fn durations_are_spelled_in_one_way_that_is_read_back(#[case] duration: Duration, #[case] text: &str) {
+        assert_eq!(spelled(duration), text);
+        let read: firebolt_api::Duration = text.parse().expect("a duration");
+        assert_eq!(read.get(), duration);
+    }
+
+    #[test]
+    fn the_agent_and_envoy_mean_the_same_address_of_an_engine() {
+        let instance = effective(&json!({}));
+        let suffix = engine_suffix(&instance);
+        assert_eq!(suffix, "-service.data.svc.cluster.local:3473");
+        assert!(bootstrap(&instance).to_string().contains(&suffix));
+    }
+
+    #[rstest]
+    #[case::own_account(json!({}))]
+    #[case::account_of_a_user(json!({ "serviceAccountName": "edge" }))]
+    fn only_the_agent_has_the_token(#[case] pod: serde_json::Value) {
+        let sidecar = json!({ "name": "proxy", "image": "proxy:1" });
+        let mut pod = pod;
+        pod["containers"] = json!([sidecar]);
+        let instance = effective(&json!({ "gateway": { "template": { "spec": pod } } }));
+        let pod = gateway_deployment(&instance).spec.and_then(|spec| spec.template.spec);
+        let containers = pod.expect("a pod").containers;
+        let holders: Vec<(&str, bool)> = containers
+            .iter()
+            .map(|container| {
+                let mounts = container.volume_mounts.iter().flatten();
+                (
+                    container.name.as_str(),
+                    mounts.clone().any(|mount| mount.name == TOKEN_VOLUME),
+                )
+            })
+            .collect();
+        assert_eq!(holders, [("envoy", false), ("wake-agent", true), ("proxy", false)]);
+    }
+}
