@@ -115,6 +115,9 @@ struct UuidRequestId {
 /// and leads to the pods that there are by now: a pod that is to stop has no clients any more when it ends.
 pub(in crate::render::instance::gateway) const CONNECTION_LIFE: u64 = 5;
 
+/// Requests that a client may have under way on one HTTP/2 connection.
+const STREAMS: u32 = 100;
+
 /// Clients whose orders Envoy would take. An empty list means "everyone with a private address", so it names an address
 /// that no connection comes from.
 const NOBODY: CidrRange = CidrRange {
@@ -177,9 +180,12 @@ fn strict(
             ignore_http_11_upgrade: vec![StringMatch::SafeRegex { regex: ".*" }],
         },
         http2_protocol_options: Http2ProtocolOptions {
-            max_concurrent_streams: 100,
-            initial_stream_window_size: listener::REPLAYED_BYTES / 2,
-            initial_connection_window_size: listener::REPLAYED_BYTES,
+            max_concurrent_streams: STREAMS,
+            // Envoy holds as much of a request back before it has a route, and stops reading. A window that is smaller than
+            // what is kept for another attempt would never be opened again: what is kept alone would fill it.
+            initial_stream_window_size: listener::REPLAYED_BYTES,
+            // Room for all of them: requests that wait for an engine do not keep those for another from being read.
+            initial_connection_window_size: STREAMS * listener::REPLAYED_BYTES,
         },
         http1_safe_max_connection_duration: None,
         max_request_headers_kb: 60,

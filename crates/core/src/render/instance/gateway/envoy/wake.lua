@@ -61,7 +61,7 @@ local function ask(request, headers, engine)
   })
 end
 
--- The agent's words for the client, or nil if they are no refusal.
+-- The agent's words for the client, or nil if they are no refusal. How long the request waited is added by the route.
 local function refusal(answer, body)
   local status = tonumber(answer[":status"])
   if not body or not status or status < 400 or status > 599 then
@@ -71,7 +71,6 @@ local function refusal(answer, body)
     [":status"] = answer[":status"],
     ["content-type"] = answer["content-type"],
     ["retry-after"] = answer["retry-after"],
-    ["server-timing"] = answer["server-timing"],
   }
 end
 
