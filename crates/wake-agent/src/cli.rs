@@ -68,6 +68,7 @@ pub struct Cli {
         long,
         value_name = "BYTES",
         default_value = "134217728",
+        allow_negative_numbers = true,
         value_parser = parse_bytes,
         help_heading = "Limits"
     )]
@@ -244,7 +245,7 @@ mod tests {
     #[case("--hold-timeout", "2h", "\"2h\" is out of range: use 1s to 1h, as in 2m")]
     #[case("--grace-period", "0s", "\"0s\" is out of range: use 1s to 1h, as in 15s")]
     #[case("--hold-memory", "128Mi", "\"128Mi\" is not a number of bytes: write digits alone")]
-    #[case("--hold-memory", "-1", "value is required for '--hold-memory <BYTES>'")]
+    #[case("--hold-memory", "-1", "\"-1\" is not a number of bytes")]
     #[case(
         "--listen",
         "0.0.0.0:9902",

@@ -203,9 +203,6 @@ impl Desk {
         let (jobs, released) = distribute(&mut state, effects);
         drop(state);
         for job in jobs {
-            if let Job::Patch(patch) = &job {
-                info!(engine = %patch.engine, at = %patch.at, "asking for an engine");
-            }
             (self.0.work)(self, era, job);
         }
         if let Some(released) = released {

@@ -54,3 +54,68 @@ impl Prober {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rstest::rstest;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    async fn prober() -> (Arc<Prober>, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        (Arc::new(Prober::new(address, "-service.sales.svc:3473")), listener)
+    }
+
+    #[rstest]
+    #[case("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true)]
+    #[case("HTTP/1.1 204 No Content\r\n\r\n", false)]
+    #[case("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", false)]
+    #[case("what?", false)]
+    #[case("", false)]
+    #[tokio::test]
+    async fn only_a_200_counts(#[case] answer: &'static str, #[case] reached: bool) {
+        let (prober, listener) = prober().await;
+        let asked = tokio::spawn(async move { prober.reaches("analytics").await });
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut head = vec![0; 1024];
+        let length = socket.read(&mut head).await.unwrap();
+        let head = String::from_utf8_lossy(&head[..length]).into_owned();
+        assert!(head.starts_with("GET /health/ready HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("host: analytics-service.sales.svc:3473\r\n"), "{head}");
+        socket.write_all(answer.as_bytes()).await.unwrap();
+        drop(socket);
+        assert_eq!(asked.await.unwrap(), reached);
+    }
+
+    #[tokio::test]
+    async fn nobody_listening_is_not_reached() {
+        let (prober, listener) = prober().await;
+        drop(listener);
+        assert!(!prober.reaches("a").await);
+    }
+
+    #[tokio::test]
+    async fn no_more_than_so_many_are_under_way_and_those_without_an_answer_end_in_time() {
+        let (prober, listener) = prober().await;
+        let mut probes = JoinSet::new();
+        for _ in 0..=AT_A_TIME {
+            let prober = Arc::clone(&prober);
+            probes.spawn(async move { prober.reaches("a").await });
+        }
+        let mut silent = Vec::new();
+        for _ in 0..AT_A_TIME {
+            silent.push(listener.accept().await.unwrap());
+        }
+        assert_eq!(prober.turns.available_permits(), 0);
+        let more = timeout(Duration::from_millis(100), listener.accept()).await;
+        assert!(more.is_err(), "one too many");
+        let reached = probes.join_all().await;
+        assert!(reached.iter().all(|reached| !reached));
+    }
+}

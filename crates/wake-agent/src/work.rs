@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tracing::info;
+
 use crate::cluster::Cluster;
 use crate::desk::{Job, Work};
 use crate::metrics::Metrics;
@@ -38,6 +40,9 @@ pub fn work(cluster: Arc<Cluster>, prober: Arc<Prober>, metrics: Arc<Metrics>) -
                 let cluster = Arc::clone(&cluster);
                 tokio::spawn(async move {
                     let outcome = cluster.ask_for(&patch.engine, patch.at).await;
+                    if outcome == PatchOutcome::Stored {
+                        info!(engine = %patch.engine, at = %patch.at, "asked for a stopped engine");
+                    }
                     metrics.patched(match outcome {
                         PatchOutcome::Stored => "stored",
                         PatchOutcome::Refused => "refused",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::answer::{Answer, Refusal, Route};
+use super::due::Look;
 use super::event::{Arrival, Effect, Now, WaiterId};
 use super::hold::Waiter;
 use super::queue::weight;
@@ -76,7 +77,7 @@ impl Table {
             weight,
         };
         self.strangers.join(number, stranger);
-        self.advance(now, effects);
+        self.advance(now, Look::WhereDue, effects);
         Arrival::Waits(WaiterId { number, engine: name })
     }
 
@@ -87,11 +88,12 @@ impl Table {
             let number = self.next_number();
             let waiter = self.waiter(now.monotonic, now.monotonic, weight);
             self.hold(number, &name, waiter);
-            Arrival::Waits(WaiterId { number, engine: name })
+            let engine = Arc::clone(&name);
+            Arrival::Waits(WaiterId { number, engine })
         } else {
             Arrival::Answered(Answer::Refuse(Refusal::Full))
         };
-        self.advance(now, effects);
+        self.advance(now, Look::At(name), effects);
         arrival
     }
 
@@ -128,7 +130,9 @@ impl Table {
     /// Requests pass because of a probe that was some time ago: another one keeps them passing.
     fn confirm(&mut self, name: &str, now: Instant, effects: &mut Vec<Effect>) {
         if self.holds.get(name).is_some_and(|hold| hold.wears_off(now)) {
-            self.begin_probe(&name.into(), now, effects);
+            let name = name.into();
+            self.begin_probe(&name, now, effects);
+            self.schedule(&name);
         }
     }
 }

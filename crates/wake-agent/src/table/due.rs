@@ -1,6 +1,8 @@
 //! Everything that is done because its time has come.
 //!
-//! It is found by looking at how things are, and not at what has changed, so nothing is missed.
+//! It is found by looking at how things are, and not at what has changed, so nothing is missed. But one looks only where
+//! something can have changed: a thousand engines may be woken at the same time, and each of them has news many times a
+//! second.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,25 +12,45 @@ use jiff::{Timestamp, Unit};
 use super::admit::Verdict;
 use super::answer::{Answer, Refusal, Route, Stages};
 use super::event::{Effect, List, Now, Patch, Probe};
-use super::{Stranger, Table, answer, patience};
+use super::hold::Hold;
+use super::{Stranger, Table, answer, earliest, patience};
+
+/// Where to look.
+pub(super) enum Look {
+    /// Anything may have changed.
+    Everywhere,
+    /// Time has passed.
+    WhereDue,
+    /// One engine has news.
+    At(Arc<str>),
+}
 
 impl Table {
     /// Does what is due.
-    pub(super) fn advance(&mut self, now: Now, effects: &mut Vec<Effect>) {
+    pub(super) fn advance(&mut self, now: Now, mut look: Look, effects: &mut Vec<Effect>) {
         let moment = now.monotonic;
         if let Some(ticket) = self.listing.lost(moment) {
             self.listed(now, ticket, None, effects);
+            look = Look::Everywhere;
         }
         let (timeout, closing) = (self.settings.hold_timeout, self.closing);
         let impatient = |stranger: &Stranger| patience(stranger, timeout, closing) <= moment;
         for (number, stranger) in self.strangers.take_while(impatient) {
             effects.push(answer(number, &stranger.name, Answer::Route(Route::Blind)));
         }
-        let names: Vec<Arc<str>> = self.holds.keys().cloned().collect();
+        let names: Vec<Arc<str>> = match look {
+            Look::Everywhere => self.holds.keys().cloned().collect(),
+            Look::WhereDue => {
+                let due = self.agenda.iter().take_while(|(due, _)| *due <= moment);
+                due.map(|(_, name)| Arc::clone(name)).collect()
+            }
+            Look::At(name) => vec![name],
+        };
         for name in &names {
             self.advance_hold(name, now, effects);
+            self.schedule(name);
         }
-        if self.listing.begins(moment, self.waiting() > 0, self.list_wanted()) {
+        if self.listing.begins(moment, self.somebody_waits(), self.list_wanted()) {
             self.begin_list(moment, effects);
         }
     }
@@ -37,6 +59,32 @@ impl Table {
         let ticket = self.next_number();
         self.listing.begin(ticket, now);
         effects.push(Effect::List(List { ticket }));
+    }
+
+    /// Notes when to look at an engine again.
+    pub(super) fn schedule(&mut self, name: &Arc<str>) {
+        let due = self.holds.get(name).and_then(|hold| self.due(name, hold));
+        let hold = self.holds.get_mut(name);
+        let before = match hold {
+            Some(hold) => std::mem::replace(&mut hold.scheduled, due),
+            None => None,
+        };
+        if before == due {
+            return;
+        }
+        if let Some(before) = before {
+            self.agenda.remove(&(before, Arc::clone(name)));
+        }
+        if let Some(due) = due {
+            self.agenda.insert((due, Arc::clone(name)));
+        }
+    }
+
+    /// When something is to be done for an engine.
+    pub(super) fn due(&self, name: &Arc<str>, hold: &Hold) -> Option<Instant> {
+        let sleeps = self.known.get(name).filter(|known| known.engine.sleeps());
+        let patch = sleeps.and_then(|known| hold.stamp.due(known.asked, hold.waiting()));
+        earliest(hold.due(self.closing), patch)
     }
 
     fn advance_hold(&mut self, name: &Arc<str>, now: Now, effects: &mut Vec<Effect>) {
@@ -116,9 +164,12 @@ impl Table {
 
     /// Nothing is kept of an engine that nobody asks for.
     fn forget(&mut self, name: &Arc<str>, asked: Option<Instant>, now: Instant) {
-        let matters = |hold: &super::Hold| hold.matters(now) || hold.stamp.matters(asked, now);
-        if self.holds.get(name).is_some_and(|hold| !matters(hold)) {
-            self.holds.remove(name);
+        let matters = |hold: &Hold| hold.matters(now) || hold.stamp.matters(asked, now);
+        if self.holds.get(name).is_some_and(|hold| !matters(hold))
+            && let Some(forgotten) = self.holds.remove(name)
+            && let Some(scheduled) = forgotten.scheduled
+        {
+            self.agenda.remove(&(scheduled, Arc::clone(name)));
         }
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct Hold {
     /// Since when it calls itself ready.
     ready: Option<Instant>,
     pub stamp: Stamp,
+    /// When it is to be looked at again, as the agenda of the table has it.
+    pub scheduled: Option<Instant>,
 }
 
 impl Hold {

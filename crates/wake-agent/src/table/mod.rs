@@ -55,7 +55,7 @@ mod stamp;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,6 +67,7 @@ pub use listing::TIMEOUT as LIST_TIMEOUT;
 pub use queue::{LARGEST as LARGEST_BODY, OVERHEAD};
 pub use stamp::TIMEOUT as PATCH_TIMEOUT;
 
+use due::Look;
 use hold::Hold;
 use listing::Listing;
 use queue::{Queue, Weighs};
@@ -91,6 +92,8 @@ pub struct Table {
     known: BTreeMap<Arc<str>, Known>,
     /// What is going on for engines that are not ready.
     holds: BTreeMap<Arc<str>, Hold>,
+    /// When to look at which hold again.
+    agenda: BTreeSet<(Instant, Arc<str>)>,
     /// Requests for names on no list.
     strangers: Queue<Stranger>,
     closing: Option<Instant>,
@@ -127,6 +130,7 @@ impl Table {
             listing: Listing::default(),
             known: BTreeMap::new(),
             holds: BTreeMap::new(),
+            agenda: BTreeSet::new(),
             strangers: Queue::default(),
             closing: None,
             number: 0,
@@ -154,21 +158,27 @@ impl Table {
     /// When to call with [`Event::Tick`], as of the last call. None before the first one.
     #[must_use]
     pub fn wake_at(&self) -> Option<Instant> {
-        let stranger = self
-            .strangers
-            .first()
-            .map(|stranger| patience(stranger, self.settings.hold_timeout, self.closing));
-        let holds = self.holds.iter().filter_map(|(name, hold)| {
-            let sleeps = self.known.get(name).filter(|known| known.engine.sleeps());
-            let patch = sleeps.and_then(|known| hold.stamp.due(known.asked, hold.waiting()));
-            earliest(hold.due(self.closing), patch)
-        });
-        let listing = self.listing.due(self.waiting() > 0, self.list_wanted());
-        holds.fold(earliest(stranger, listing), |first, due| earliest(first, Some(due)))
+        let first = self.agenda.first().map(|(due, _)| *due);
+        debug_assert_eq!(first, self.first_due(), "the agenda is out of date");
+        let patience = |stranger| patience(stranger, self.settings.hold_timeout, self.closing);
+        let stranger = self.strangers.first().map(patience);
+        let listing = self.listing.due(self.somebody_waits(), self.list_wanted());
+        earliest(earliest(first, stranger), listing)
     }
 
-    /// A request came, of which Envoy may have to keep so many bytes. One for an engine that is ready costs a look into the list and nothing else, and once a second it
-    /// is a reason for a new list. If it passes at once and without effects, [`Table::wake_at`] need not be asked again.
+    /// What comes first of everything that is to be done for an engine, by looking at all of them.
+    fn first_due(&self) -> Option<Instant> {
+        let dues = self.holds.iter().filter_map(|(name, hold)| self.due(name, hold));
+        dues.min()
+    }
+
+    fn somebody_waits(&self) -> bool {
+        !self.strangers.is_empty() || self.holds.values().any(|hold| hold.len() > 0)
+    }
+
+    /// A request came, of which Envoy may have to keep so many bytes. One for an engine that is ready costs a look into the
+    /// list and nothing else, and once a second it is a reason for a new list. If it passes at once and without effects,
+    /// [`Table::wake_at`] need not be asked again.
     #[must_use]
     pub fn arrive(&mut self, now: Now, engine: &str, bytes: u64) -> (Arrival, Vec<Effect>) {
         let mut effects = Vec::new();
@@ -180,15 +190,30 @@ impl Table {
     #[must_use]
     pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
-        match event {
-            Event::Tick => {}
-            Event::Closing(by) => self.closing = earliest(self.closing, Some(by)),
-            Event::Left(waiter) => self.left(&waiter),
-            Event::Listed(list, engines) => self.listed(now, list.ticket, engines, &mut effects),
-            Event::Probed(probe, reached) => self.probed(now, &probe, reached, &mut effects),
-            Event::Patched(patch, outcome) => self.patched(now, &patch, outcome),
-        }
-        self.advance(now, &mut effects);
+        let look = match event {
+            Event::Tick => Look::WhereDue,
+            Event::Closing(by) => {
+                self.closing = earliest(self.closing, Some(by));
+                Look::Everywhere
+            }
+            Event::Left(waiter) => {
+                self.left(&waiter);
+                Look::At(waiter.engine)
+            }
+            Event::Listed(list, engines) => {
+                self.listed(now, list.ticket, engines, &mut effects);
+                Look::Everywhere
+            }
+            Event::Probed(probe, reached) => {
+                self.probed(now, &probe, reached, &mut effects);
+                Look::At(probe.engine)
+            }
+            Event::Patched(patch, outcome) => {
+                self.patched(now, &patch, outcome);
+                Look::At(patch.engine)
+            }
+        };
+        self.advance(now, look, &mut effects);
         effects
     }
 
