@@ -161,3 +161,7 @@ fn plain(status: StatusCode, text: &'static str) -> Answered {
     response.headers_mut().insert(CONTENT_TYPE, TEXT);
     response
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;
