@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use firebolt_api::EnginePhase;
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
@@ -16,6 +17,11 @@ struct Phase {
     phase: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Wake {
+    outcome: &'static str,
+}
+
 /// The metrics of engines.
 #[derive(Debug)]
 pub struct EngineMetrics {
@@ -25,8 +31,12 @@ pub struct EngineMetrics {
     pub work: WorkMetrics,
     phase_duration: Histograms<Phase>,
     wake_to_patched: Histogram,
+    wakes: Family<Wake, Counter>,
     probe_duration: Histograms<Outcome>,
 }
+
+const HONOURED: &str = "honoured";
+const IGNORED: &str = "ignored";
 
 /// From a tenth of a second to an hour.
 fn slow() -> Histogram {
@@ -42,6 +52,7 @@ impl EngineMetrics {
             work: WorkMetrics::register(registry, "engine", "engines"),
             phase_duration: Family::new_with_constructor(slow),
             wake_to_patched: quick(),
+            wakes: Family::default(),
             probe_duration: Family::new_with_constructor(quick),
         };
         registry.register(
@@ -54,6 +65,14 @@ impl EngineMetrics {
             "From the time in the wake annotation to the patch of spec.replicas",
             own.wake_to_patched.clone(),
         );
+        registry.register(
+            "wakes",
+            "Requests to wake an engine that were honoured, and warnings that one was ignored",
+            own.wakes.clone(),
+        );
+        for outcome in [HONOURED, IGNORED] {
+            drop(own.wakes.get_or_create(&Wake { outcome }));
+        }
         registry.register(
             "probe_duration_seconds",
             "How long it took to ask a pod for its queries",
@@ -70,9 +89,15 @@ impl EngineMetrics {
             .observe(after.as_secs_f64());
     }
 
-    /// A wake was answered.
+    /// A wake was honoured.
     pub fn woke(&self, after: Duration) {
         self.wake_to_patched.observe(after.as_secs_f64());
+        self.wakes.get_or_create(&Wake { outcome: HONOURED }).inc();
+    }
+
+    /// People were told that a wake is ignored.
+    pub fn ignored_a_wake(&self) {
+        self.wakes.get_or_create(&Wake { outcome: IGNORED }).inc();
     }
 
     /// A pod was asked for its queries.

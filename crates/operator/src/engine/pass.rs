@@ -5,7 +5,7 @@ use std::time::Duration;
 use firebolt_api::condition::{EngineCondition, EngineReason};
 use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngine};
-use firebolt_core::plan::engine::{Gate, Observed, Plan, Write, plan};
+use firebolt_core::plan::engine::{Gate, Observed, Plan, WAKE_IGNORED, Write, plan};
 use firebolt_core::plan::{Event, Severity};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
@@ -153,6 +153,7 @@ impl Controller {
         if scaled {
             // It has happened, and the next pass cannot know why.
             self.tell(&after, &plan.events, memory);
+            self.measure_wake(&after, plan);
         }
         if let Some(gate) = hold_back::refusal(wish, memory, &error) {
             let said = self.plan_behind(gate, engine, wish, observed);
@@ -205,7 +206,7 @@ impl Controller {
     fn report(&self, before: &FireboltEngine, after: &FireboltEngine, plan: &Plan, memory: &mut Memory) {
         let metrics = self.context.metrics.engines();
         self.tell(after, &plan.events, memory);
-        if is_well(after) {
+        if is_well(after) && !plan.events.iter().any(is_warning) {
             memory.told.forget();
         }
         if let Some(now_in) = phase(after)
@@ -216,15 +217,24 @@ impl Controller {
                 metrics.left(left, since.elapsed());
             }
         }
-        if let Some(waited) = woken_after(after, plan) {
-            metrics.woke(waited);
+        self.measure_wake(after, plan);
+    }
+
+    fn measure_wake(&self, engine: &FireboltEngine, plan: &Plan) {
+        if let Some(waited) = woken_after(engine, plan) {
+            self.context.metrics.engines().woke(waited);
         }
     }
 
     fn tell(&self, engine: &FireboltEngine, events: &[Event], memory: &mut Memory) {
-        let work = &self.context.metrics.engines().work;
+        let metrics = self.context.metrics.engines();
         let object = engine.object_ref(&());
-        let counted = |event: &Event| work.decided(decision(event));
+        let counted = |event: &Event| {
+            metrics.work.decided(decision(event));
+            if event.reason == WAKE_IGNORED {
+                metrics.ignored_a_wake();
+            }
+        };
         self.recorder.tell_news(&object, events, &mut memory.told, counted);
     }
 }
@@ -264,7 +274,7 @@ fn is_warning(event: &Event) -> bool {
 
 /// What an event counts as. Reasons of others are of any number.
 fn decision(event: &Event) -> &str {
-    const WARNINGS: [&str; 3] = ["WakeIgnored", "StatusRecovered", "ExternalFinalizerOnOwnedResource"];
+    const WARNINGS: [&str; 3] = [WAKE_IGNORED, "StatusRecovered", "ExternalFinalizerOnOwnedResource"];
     let reason = event.reason.as_str();
     let known = WARNINGS.contains(&reason) || EngineReason::iter().any(|own| reason == <&str>::from(own));
     if known || !is_warning(event) {

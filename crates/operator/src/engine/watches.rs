@@ -3,28 +3,49 @@
 use std::sync::Arc;
 
 use firebolt_api::key::Annotation;
-use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
+use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineClass, FireboltInstance};
+use firebolt_core::plan::engine::WAKE_TTL;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use crate::key::ObjectKey;
 use crate::queue::{Inbox, Lane};
 use crate::watches::{Change, Family, Guarded, Listener, Store, Watched};
 
-/// A change of the engine itself. Somebody waits behind a request to wake, so that is urgent.
+/// A change of the engine itself. Somebody waits behind a request to wake, so that is urgent; and so is every phase of a
+/// stop that the request has to wait for. A stamp that was left behind long ago is not: after a restart, every engine
+/// that was ever woken would be in the way of the next.
 pub fn of_engine(inbox: &Arc<Inbox<ObjectKey>>) -> impl Listener<FireboltEngine> + Clone + use<> {
     let inbox = Arc::clone(inbox);
     move |change: &Change<FireboltEngine>| {
         let (before, after) = (readable(change.before.as_ref()), readable(change.after.as_ref()));
         let Some(key) = change.key() else { return };
-        let wake = |engine: &FireboltEngine| engine.annotations().get(Annotation::WakeRequested.key()).cloned();
-        let asked = after.and_then(wake);
-        let lane = if asked.is_some() && asked != before.and_then(wake) {
+        let new = before.and_then(wake) != after.and_then(wake);
+        let waits =
+            after.is_some_and(|engine| engine.spec.replicas == 0) && before.and_then(phase) != after.and_then(phase);
+        let lane = if (new || waits) && after.and_then(wake).is_some_and(is_fresh) {
             Lane::Urgent
         } else {
             Lane::Ordinary
         };
         inbox.add(key, lane);
     }
+}
+
+fn wake(engine: &FireboltEngine) -> Option<&str> {
+    let stamp = engine.annotations().get(Annotation::WakeRequested.key())?;
+    Some(stamp.as_str())
+}
+
+fn phase(engine: &FireboltEngine) -> Option<EnginePhase> {
+    engine.status.as_ref()?.phase
+}
+
+/// Whether the request may be honoured. Which clock is off is for the decision to say.
+fn is_fresh(stamp: &str) -> bool {
+    let age = |stamp: Timestamp| Timestamp::now().duration_since(stamp);
+    let ttl = SignedDuration::try_from(WAKE_TTL).unwrap_or(SignedDuration::MAX);
+    stamp.parse().is_ok_and(|stamp| age(stamp) < ttl)
 }
 
 /// A change of an object that an engine owns, or did.
@@ -159,7 +180,15 @@ mod tests {
         let inbox = open_inbox();
         let listener = of_engine(&inbox);
         let spec = of("i", None);
-        let [plain, first, second] = [None, Some("t1"), Some("t2")].map(|wake| Some(engine("a", &spec, wake)));
+        let ago = |seconds| (Timestamp::now() - SignedDuration::from_secs(seconds)).to_string();
+        let stamps = [
+            None,
+            Some(ago(1)),
+            Some(ago(0)),
+            Some(ago(300)),
+            Some("soon".to_owned()),
+        ];
+        let [plain, first, second, expired, malformed] = stamps.map(|wake| Some(engine("a", &spec, wake.as_deref())));
         for (before, after, lane) in [
             (&None, &plain, Lane::Ordinary),
             (&plain, &first, Lane::Urgent),
@@ -168,12 +197,48 @@ mod tests {
             (&second, &plain, Lane::Ordinary),
             (&None, &first, Lane::Urgent),
             (&first, &None, Lane::Ordinary),
+            (&None, &expired, Lane::Ordinary),
+            (&first, &expired, Lane::Ordinary),
+            (&first, &malformed, Lane::Ordinary),
         ] {
             listener(&Change {
                 before: before.clone(),
                 after: after.clone(),
             });
             assert_eq!(heard(&inbox).await, BTreeMap::from([("a".to_owned(), lane)]));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_waits_for_the_end_of_a_stop_makes_its_phases_urgent() {
+        let inbox = open_inbox();
+        let listener = of_engine(&inbox);
+        let in_phase = |phase: &str, replicas: i32, stamp: &str| {
+            let annotations = json!({ Annotation::WakeRequested.key(): stamp });
+            let status = json!({ "phase": phase, "currentGeneration": 1, "activeGeneration": 1 });
+            let spec = json!({ "instanceRef": "i", "replicas": replicas });
+            let body = json!({ "spec": spec, "status": status });
+            Some(object::<FireboltEngine>(
+                "a",
+                &json!({ "annotations": annotations }),
+                &body,
+            ))
+        };
+        let (fresh, old) = (Timestamp::now().to_string(), "2026-01-01T00:00:00Z");
+        for (phases, replicas, stamp, lane) in [
+            (["draining", "cleaning"], 0, fresh.as_str(), Lane::Urgent),
+            (["cleaning", "stopped"], 0, &fresh, Lane::Urgent),
+            (["stopped", "stopped"], 0, &fresh, Lane::Ordinary),
+            (["cleaning", "stopped"], 0, old, Lane::Ordinary),
+            (["creating", "switching"], 2, &fresh, Lane::Ordinary),
+        ] {
+            let [before, after] = phases.map(|phase| in_phase(phase, replicas, stamp));
+            listener(&Change { before, after });
+            assert_eq!(
+                heard(&inbox).await,
+                BTreeMap::from([("a".to_owned(), lane)]),
+                "{phases:?}"
+            );
         }
     }
 

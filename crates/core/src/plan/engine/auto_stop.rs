@@ -21,6 +21,8 @@ use crate::plan::Event;
 /// How long a wake is honoured: longer than a cold start between two stamps of the gateway, short enough that a request
 /// which was given up does not hold the engine.
 pub const WAKE_TTL: Duration = Duration::from_mins(5);
+/// The reason of the event that tells of a wake which is not honoured.
+pub const WAKE_IGNORED: &str = "WakeIgnored";
 /// How much of a stamp that cannot be read is told.
 const LONGEST_STAMP: usize = 50;
 /// How far the clock of the gateway may be ahead of ours.
@@ -100,7 +102,7 @@ enum Wake {
     Absent,
     Fresh(Timestamp),
     Expired(Timestamp),
-    /// It cannot be believed.
+    /// It cannot be believed, or came to nothing.
     Ignored(String),
 }
 
@@ -224,7 +226,7 @@ impl<'a> Facts<'a> {
         Self {
             policy,
             replicas: input.replicas(),
-            wake: wake(input),
+            wake: wake(input, policy),
             schedule: Spans::around(&policy.schedule, input.now),
             sample: usable_sample(input, progress, policy),
             last_activity: status
@@ -254,7 +256,7 @@ impl<'a> Facts<'a> {
     fn decision(&self, choice: &Choice) -> Decision {
         let mut events = Vec::new();
         if let Wake::Ignored(why) = &self.wake {
-            events.push(Event::warning("WakeIgnored", why));
+            events.push(Event::warning(WAKE_IGNORED, why));
         }
         if let Some(to) = choice.scale {
             events.push(scaled(self.replicas, to, choice.reason));
@@ -303,7 +305,7 @@ fn usable_sample<'a>(input: &Input<'a>, progress: Progress, policy: &AutoStop) -
     (counts && progress.active == Some(sample.generation)).then_some(sample)
 }
 
-fn wake(input: &Input) -> Wake {
+fn wake(input: &Input, policy: &AutoStop) -> Wake {
     let annotations = input.engine.metadata.annotations.as_ref();
     let Some(text) = annotations.and_then(|annotations| annotations.get(Annotation::WakeRequested.key())) else {
         return Wake::Absent;
@@ -323,10 +325,24 @@ fn wake(input: &Input) -> Wake {
         ));
     }
     if age < SignedDuration::try_from(WAKE_TTL).unwrap_or_default() {
-        Wake::Fresh(stamp)
-    } else {
-        Wake::Expired(stamp)
+        return Wake::Fresh(stamp);
     }
+    if input.replicas() <= policy.idle_replicas.max(0) && !answered(input, stamp) {
+        return Wake::Ignored(format!(
+            "The annotation {key} is ignored: {text} lies more than five minutes back. If it was set just now, check the \
+             clocks of the gateway and the operator."
+        ));
+    }
+    Wake::Expired(stamp)
+}
+
+/// Whether something has happened to the engine since it was asked for. Every wake leaves its stamp behind, and that of
+/// one that was followed is no news.
+fn answered(input: &Input, stamp: Timestamp) -> bool {
+    let status = input.engine.status.as_ref();
+    let times = status.map(|status| [&status.last_activity_time, &status.last_scaled_at]);
+    let mut times = times.into_iter().flatten().flatten();
+    times.any(|time| time.0 >= stamp)
 }
 
 fn scaled(from: i32, to: i32, reason: AutoStopReason) -> Event {

@@ -49,7 +49,7 @@ use std::time::Duration;
 use firebolt_api::EnginePhase;
 use firebolt_api::key::Finalizer;
 
-pub use auto_stop::{CLOCK_SKEW, WAKE_TTL};
+pub use auto_stop::{CLOCK_SKEW, WAKE_IGNORED, WAKE_TTL};
 pub use input::{
     Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Observed,
     Pods, Routing, StatefulSet, StatefulSetWarning,

@@ -2,13 +2,15 @@
 
 use std::process::Command;
 
-use firebolt_api::EnginePhase::{Stable, Stopped};
+use firebolt_api::EnginePhase::{self, Cleaning, Creating, Draining, Stable, Stopped, Switching};
 use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStop, AutoStopReason, FireboltEngine};
 use jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::fixture::{always_open, engine, quick_to_stop, slow_to_stop};
+use crate::engine::faults::stage::{ENGINE, Stage};
+use crate::fixture::{always_open, engine, new_replicas, quick_to_stop, slow_to_stop};
 use crate::metrics_server::Answer;
 use crate::scene::Scene;
 
@@ -36,6 +38,52 @@ async fn a_stopped_engine_that_is_asked_for_comes_back() {
     assert_eq!((status.active_generation, status.replicas), (1, Some(2)));
     assert!(status.last_scaled_at.is_some());
     assert_eq!(scene.wait_for_event("a", "ScaledUp").await.severity, "Normal");
+    wait_for_wakes(&scene, "honoured").await;
+}
+
+/// Waits until one wake was counted so.
+async fn wait_for_wakes(scene: &Scene, outcome: &str) {
+    let line = format!("firebolt_engine_wakes_total{{outcome=\"{outcome}\"}} 1\n");
+    let counted = async || scene.operator().metrics_answer().contains(&line).then_some(());
+    scene.eventually(&format!("there is {line}"), counted).await;
+}
+
+/// A request to wake is not lost, whatever the operator is about: the stop is called off while it is only announced, and
+/// followed by a start if it has taken effect.
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_in_any_phase_of_a_stop_brings_the_engine_back(
+    #[values(Creating, Switching, Draining, Cleaning, Stopped)] phase: EnginePhase,
+) {
+    let stage = Stage::begin().await;
+    let scene = &stage.scene;
+    let busy = Answer::Queries {
+        running: 1,
+        suspended: 0,
+    };
+    scene.deploy(&engine(ENGINE).auto_stop(slow_to_stop(2))).await;
+    // Two phases last for one pass, in which the operator has to stand still; one lasts as long as a query.
+    let held = matches!(phase, Switching | Cleaning).then(|| stage.hold_at(phase));
+    if phase == Draining {
+        scene.node.metrics(&scene.namespace, "a-g0", busy);
+    }
+    scene.edit_engine(ENGINE, new_replicas(0)).await;
+    match &held {
+        Some(rule) => stage.struck(rule).await,
+        None => drop(scene.wait_for_phase(ENGINE, phase).await),
+    }
+    scene.edit_engine(ENGINE, wake(Timestamp::now())).await;
+    if let Some(rule) = &held {
+        rule.release();
+    }
+    scene.node.metrics(&scene.namespace, "a-g0", Answer::IDLE);
+    scene
+        .wait_for(ENGINE, "is scaled up", |engine| engine.spec.replicas == 2)
+        .await;
+    assert_eq!(scene.wait_for_phase(ENGINE, Stable).await.replicas, Some(2));
+    let told = scene.wait_for_event(ENGINE, "ScaledUp").await;
+    assert_eq!(told.message, "Replicas go from 0 to 2: a query asked for the engine.");
+    stage.invariants.hold().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,6 +128,22 @@ async fn a_wake_from_the_future_is_ignored_and_said_to_be() {
         .edit_engine("a", wake(Timestamp::now() + SignedDuration::from_mins(10)))
         .await;
     assert_eq!(scene.wait_for_event("a", "WakeIgnored").await.severity, "Warning");
+    assert_eq!(scene.the::<FireboltEngine>("a").await.spec.replicas, 0);
+    wait_for_wakes(&scene, "ignored").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_of_a_clock_that_is_minutes_behind_is_ignored_and_said_to_be() {
+    let scene = Scene::begin().await;
+    let ago = |minutes| Timestamp::now() - SignedDuration::from_mins(minutes);
+    scene.deploy(&engine("a").replicas(0).auto_stop(slow_to_stop(1))).await;
+    scene
+        .set_status::<FireboltEngine>("a", json!({ "lastActivityTime": ago(60).to_string() }))
+        .await;
+    scene.edit_engine("a", wake(ago(10))).await;
+    let told = scene.wait_for_event("a", "WakeIgnored").await;
+    assert_eq!(told.severity, "Warning");
+    assert!(told.message.contains("check the clocks"), "{}", told.message);
     assert_eq!(scene.the::<FireboltEngine>("a").await.spec.replicas, 0);
 }
 

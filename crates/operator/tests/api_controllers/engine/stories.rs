@@ -4,6 +4,8 @@ use firebolt_api::EnginePhase::{Creating, Stable, Stopped};
 use firebolt_api::key::{Annotation, Finalizer, Label};
 use firebolt_api::name::EngineNames;
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
+use firebolt_core::plan::engine::STOP_NOTICE;
+use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::ResourceExt;
@@ -95,6 +97,7 @@ async fn an_engine_is_stopped_and_comes_back() {
     let scene = Scene::begin().await;
     scene.deploy(&engine("a")).await;
     scene.edit_engine("a", new_replicas(0)).await;
+    scene.wait_for_message("a", "The engine is stopping.").await;
     let status = scene.wait_for_phase("a", Stopped).await;
     assert_eq!(status.active_generation, 1);
     scene.wait_until_gone::<Pod>("a-g0-0").await;
@@ -104,6 +107,30 @@ async fn an_engine_is_stopped_and_comes_back() {
     assert_eq!(scene.wait_for_phase("a", Stable).await.active_generation, 2);
     scene.wait_until_gone::<StatefulSet>("a-g1").await;
     assert_eq!(scene.routed_to("a").await, Some(2));
+}
+
+/// What the API server itself recorded: the empty generation was there for the notice when the route went to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_is_visible_for_the_notice_before_the_route_leaves_the_last_pods() {
+    let scene = Scene::begin().await;
+    scene.deploy(&engine("a")).await;
+    scene.edit_engine("a", new_replicas(0)).await;
+    scene.wait_for_phase("a", Stopped).await;
+    let empty: StatefulSet = scene.the("a-g1").await;
+    let created = empty.creation_timestamp().expect("it is stored").0;
+    let route: Service = scene.the(&EngineNames("a").routing_service()).await;
+    let applied = route.managed_fields().iter().filter_map(|entry| entry.time.as_ref());
+    let moved = applied.map(|time| time.0).max().expect("it was applied");
+    let notice = SignedDuration::try_from(STOP_NOTICE).unwrap();
+    assert!(
+        moved.duration_since(created) >= notice,
+        "created at {created}, moved at {moved}"
+    );
+    scene.wait_for_event("a", "Stopped").await;
+    let told: Vec<String> = scene.events("a").await.into_iter().map(|event| event.reason).collect();
+    let first = ["Creating", "Switching", "Stable"];
+    let stop = ["Creating", "Switching", "Draining", "Cleaning", "Stopped"];
+    assert_eq!(told, [&first[..], &stop].concat());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -114,6 +114,59 @@ fn a_wake_that_cannot_be_believed_is_ignored_and_told(#[case] stamp: &str, #[cas
 }
 
 #[test]
+fn a_wake_of_a_clock_that_is_minutes_behind_is_ignored_and_told() {
+    let behind = running(0, &[]).woken("2026-11-16T11:50:00Z");
+    assert_eq!(scaled_to(&behind), None);
+    assert_eq!(behind.status().auto_stop_reason, Some(Stopped));
+    let event = &behind.plan().events[0];
+    assert_eq!(event.reason, "WakeIgnored");
+    assert!(
+        event.message.contains("lies more than five minutes back"),
+        "{}",
+        event.message
+    );
+}
+
+#[test]
+fn a_wake_that_was_followed_is_not_told_of_when_it_has_expired() {
+    let told = |case: Case| case.woken("2026-11-16T11:50:00Z").plan().events;
+    assert_eq!(told(running(0, &[]).last_used(minutes_ago(9))), []);
+    assert_eq!(told(running(3, &[])), [], "it runs");
+    let scaled = running(0, &[]).but(|case| {
+        case.engine.status.as_mut().unwrap().last_scaled_at = Some(Time(minutes_ago(9)));
+    });
+    assert_eq!(told(scaled), []);
+}
+
+#[rstest]
+fn a_wake_is_honoured_in_every_auto_stop_state(
+    #[values(
+        None,
+        Some(Disabled),
+        Some(WakeRequested),
+        Some(ScheduleActive),
+        Some(Stopped),
+        Some(Initializing),
+        Some(ActivityObserved),
+        Some(ScrapeFailed),
+        Some(Idle)
+    )]
+    said: Option<AutoStopReason>,
+    #[values(None, Some(Activity::Busy(1)), Some(quiet(60)), Some(failed()))] found: Option<Activity>,
+    #[values(&[], OPEN)] schedule: &[(&str, &str)],
+    #[values(0, 1)] parked_at: i32,
+) {
+    let case = running(parked_at, schedule).idle_replicas(parked_at).woken(FRESH);
+    let case = case.but(|case| case.engine.status.as_mut().unwrap().auto_stop_reason = said);
+    let case = match found {
+        Some(found) => case.sampled(found),
+        None => case,
+    };
+    assert_eq!(scaled_to(&case), Some(3));
+    assert_eq!(case.status().auto_stop_reason, Some(WakeRequested));
+}
+
+#[test]
 fn a_clock_may_be_a_minute_ahead() {
     assert_eq!(scaled_to(&running(0, &[]).woken("2026-11-16T12:01:00Z")), Some(3));
 }
