@@ -1,7 +1,7 @@
 # Thin lines over cargo and cargo xtask. `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-unit test-api test-gateway test-e2e tools lint mutants generate
+.PHONY: help demo demo-down test test-unit test-api test-gateway test-e2e tools lint mutants generate bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ lint: ## Check formatting, clippy, walls, licences and generated files
 
 mutants: ## Check that the tests find injected bugs in the decision code (half an hour)
 	cargo xtask mutants
+
+bench: tools ## Measure what somebody waits for, and compare it with the targets
+	cargo xtask bench
 
 generate: ## Renew every generated file
 	cargo xtask generate

@@ -1,6 +1,7 @@
 //! Development tasks, run as `cargo xtask TASK`. One module for each task.
 
 mod api_reference;
+mod bench;
 mod demo;
 mod deny;
 mod generate;
@@ -45,6 +46,8 @@ enum Task {
     Test(test::Tier),
     /// Run a whole cluster on this machine with the operator in it, and scale an engine under load (needs root)
     Demo(demo::Arguments),
+    /// Measure what somebody waits for, and compare it with the targets (takes some minutes)
+    Bench(bench::Arguments),
     /// Renew the files that follow from the code: CRDs, API reference
     Generate(generate::Args),
     /// Check the walls between crates
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Task::Images(arguments) => images::run(&root(), arguments),
         Task::Test(tier) => test::run(tier),
         Task::Demo(arguments) => demo::run(&root(), arguments),
+        Task::Bench(arguments) => bench::run(&root(), &arguments),
         Task::Generate(arguments) => generate::run(&root(), &arguments),
         Task::LintDeps => lint::run(&root()),
         Task::Deny(arguments) => deny::run(&root(), &arguments),
