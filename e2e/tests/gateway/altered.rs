@@ -14,14 +14,18 @@ fn at<'value>(configuration: &'value mut Value, pointer: &str) -> &'value mut Va
 
 /// The script that selects engines fails on each request.
 pub fn break_script(configuration: &mut Value) {
+    break_line(configuration, "function envoy_on_request(request)");
+}
+
+/// The script fails after this line.
+pub fn break_line(configuration: &mut Value, line: &str) {
     let filters = at(configuration, FILTERS).as_array_mut().expect("a list of filters");
     let lua = filters
         .iter_mut()
         .find(|filter| filter["name"] == "envoy.filters.http.lua");
     let script = &mut lua.expect("a script")["typed_config"]["default_source_code"]["inline_string"];
     let text = script.as_str().expect("the text of the script");
-    let start = "function envoy_on_request(request)";
-    *script = text.replace(start, &format!("{start} error('broken')")).into();
+    *script = text.replace(line, &format!("{line} error('broken')")).into();
 }
 
 /// Whatever the authority of a request is, it is forwarded there.

@@ -12,10 +12,10 @@ use crate::scene::{Scene, pod};
 use crate::scripted::{Script, Scripted};
 
 /// The largest body that is kept for another attempt.
-const KEPT: usize = 2 * 1024 * 1024;
+pub const KEPT: usize = 2 * 1024 * 1024;
 
 /// A body without any regularity that could hide a part which is lost or sent twice.
-fn body(size: usize) -> Bytes {
+pub fn body(size: usize) -> Bytes {
     let mut state: u32 = 1;
     let bytes = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -29,7 +29,7 @@ async fn post(body: &Bytes) -> Reply {
 }
 
 #[track_caller]
-fn assert_whole(reply: &Reply, body: &Bytes) {
+pub fn assert_whole(reply: &Reply, body: &Bytes) {
     let answer = reply.answer();
     assert_eq!(answer.body_bytes, body.len() as u64);
     assert_eq!(answer.body_sha256, digest(body));
@@ -53,7 +53,7 @@ fn a_body_of_any_size_arrives_whole() {
 }
 
 /// The head and the body of a query whose client does not say beforehand how long it is.
-fn in_chunks(body: &Bytes) -> Vec<u8> {
+pub fn in_chunks(body: &Bytes) -> Vec<u8> {
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nX-Firebolt-Engine: one\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut bytes = head.to_vec();
     for chunk in body.chunks(100_000) {
@@ -66,7 +66,7 @@ fn in_chunks(body: &Bytes) -> Vec<u8> {
 }
 
 #[track_caller]
-fn assert_whole_raw(reply: &RawReply, body: &Bytes) {
+pub fn assert_whole_raw(reply: &RawReply, body: &Bytes) {
     assert_eq!(reply.status(), Some(200), "{}", reply.text());
     let answer: Answer = serde_json::from_slice(reply.body()).unwrap();
     assert_eq!(

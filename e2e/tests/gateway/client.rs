@@ -199,6 +199,12 @@ impl Upload {
         self.socket.write_all(bytes).await.expect("the gateway reads on");
     }
 
+    /// Waits until the gateway asks for the body.
+    pub async fn goes_on(&mut self) {
+        let asked = read_reply(&mut self.socket, |reply| reply.bytes.ends_with(b"\r\n\r\n")).await;
+        assert_eq!(asked.status(), Some(100), "{}", asked.text());
+    }
+
     /// The answer to it.
     pub async fn reply(&mut self) -> RawReply {
         read_reply(&mut self.socket, RawReply::is_whole).await

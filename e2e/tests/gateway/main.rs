@@ -3,6 +3,7 @@
 //! Every test has a network of its own with the real ports, so that nothing about the configuration is changed for it.
 
 mod altered;
+mod bad_agent;
 mod client;
 mod load;
 mod scene;
@@ -18,6 +19,7 @@ mod families;
 mod fuzz;
 mod handbook;
 mod hostile;
+mod hostile_agent;
 mod known_bad;
 mod retries;
 mod routing;

@@ -29,17 +29,22 @@ pub struct Scene {
 impl Scene {
     /// Starts a gateway for a cluster without any engine.
     pub async fn start() -> Self {
-        Self::start_from(configuration(false)).await
+        Self::start_from(configuration(false, HOLD_TIMEOUT)).await
+    }
+
+    /// Starts a gateway whose agent may let requests wait for this long.
+    pub async fn start_holding(hold_timeout: Duration) -> Self {
+        Self::start_from(configuration(false, hold_timeout)).await
     }
 
     /// Starts a gateway for a cluster whose pods have IPv6 addresses.
     pub async fn start_with_ipv6() -> Self {
-        Self::start_from(configuration(true)).await
+        Self::start_from(configuration(true, HOLD_TIMEOUT)).await
     }
 
     /// Starts a gateway whose configuration is not as it should be.
     pub async fn start_altered(alter: impl FnOnce(&mut Value)) -> Self {
-        let mut configuration = configuration(false);
+        let mut configuration = configuration(false, HOLD_TIMEOUT);
         let before = configuration.clone();
         alter(&mut configuration);
         assert_ne!(configuration, before, "nothing was altered");
@@ -71,13 +76,13 @@ impl Scene {
     }
 }
 
-fn configuration(ipv6: bool) -> Value {
+fn configuration(ipv6: bool, hold_timeout: Duration) -> Value {
     let rendered = envoy::bootstrap(&envoy::Envoy {
         namespace: NAMESPACE,
         cluster_domain: DOMAIN,
         metrics_port: METRICS_PORT,
         ipv6,
-        hold_timeout: HOLD_TIMEOUT,
+        hold_timeout,
     });
     serde_json::to_value(rendered).expect("a configuration is an object")
 }

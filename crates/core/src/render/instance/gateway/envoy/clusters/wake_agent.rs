@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::super::message::{Empty, Percent, Span};
+use super::super::message::{Percent, Span};
 use super::super::{AGENT_PORT, HEALTH_PATH};
 use super::Cluster;
 use super::health_check::{self, HealthCheck};
@@ -22,7 +22,6 @@ pub(crate) struct AgentCluster {
     load_assignment: LoadAssignment,
     circuit_breakers: CircuitBreakers,
     health_checks: Vec<HealthCheck>,
-    close_connections_on_host_health_failure: bool,
     common_lb_config: CommonLbConfig,
     typed_extension_protocol_options: ProtocolOptions,
 }
@@ -48,10 +47,20 @@ struct HttpProtocolOptions {
     explicit_http_config: ExplicitHttpConfig,
 }
 
-/// Thousands of requests may wait at the agent. With HTTP/2 they share a few connections.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct ExplicitHttpConfig {
-    http2_protocol_options: Empty,
+    http2_protocol_options: Http2ProtocolOptions,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Http2ProtocolOptions {
+    connection_keepalive: Keepalive,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Keepalive {
+    interval: Span,
+    timeout: Span,
 }
 
 pub(crate) fn wake_agent() -> Cluster {
@@ -62,19 +71,28 @@ pub(crate) fn wake_agent() -> Cluster {
         load_assignment: loopback::host(WAKE_AGENT, AGENT_PORT),
         circuit_breakers: limits::of_the_agent(),
         health_checks: vec![health_check::alive(HEALTH_PATH)],
-        // What waits at an agent that answers nothing any more goes on at once.
-        close_connections_on_host_health_failure: true,
         common_lb_config: CommonLbConfig {
             // Without a healthy agent, none is asked.
             healthy_panic_threshold: Percent { value: 0 },
             update_merge_window: Span::ZERO,
         },
-        typed_extension_protocol_options: ProtocolOptions {
-            http: HttpProtocolOptions {
-                explicit_http_config: ExplicitHttpConfig {
-                    http2_protocol_options: Empty {},
-                },
+        typed_extension_protocol_options: protocol_options(),
+    }))
+}
+
+/// Thousands of requests may wait at the agent. With HTTP/2 they share a few connections, and Envoy can ask whether the
+/// other side still lives while it owes an answer. If not, the connection is closed, and what waited goes on. The checks
+/// of its health cannot do that: they only keep further requests away.
+fn protocol_options() -> ProtocolOptions {
+    let connection_keepalive = Keepalive {
+        interval: Span::seconds(1),
+        timeout: Span::milliseconds(1500),
+    };
+    ProtocolOptions {
+        http: HttpProtocolOptions {
+            explicit_http_config: ExplicitHttpConfig {
+                http2_protocol_options: Http2ProtocolOptions { connection_keepalive },
             },
         },
-    }))
+    }
 }
