@@ -2,8 +2,10 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// How much of a log is shown when a test fails.
 const TAIL_LINES: usize = 60;
@@ -39,13 +41,49 @@ impl Program {
 
     /// Fails with its last words if the program has ended.
     pub(crate) fn assert_alive(&mut self) {
-        let ended = self.child.try_wait().expect("ask for the state of a child");
+        let ended = self.ended();
         assert!(
             ended.is_none(),
             "{} ended with {ended:?}:\n{}",
             self.name,
             self.log_tail()
         );
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("ask for the state of a child")
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn wait(&mut self) {
+        self.child.wait().expect("wait for a child");
+    }
+
+    /// What the kernel tells of it. `/proc` is that of the machine, where processes of a test have other numbers.
+    pub(crate) fn state(&self) -> String {
+        let number = format!("\t{}", self.child.id());
+        let threads = fs::read_dir("/proc/self/task").expect("list the own threads");
+        let threads = threads.map(|thread| thread.expect("a thread").path());
+        let children = threads.filter_map(|thread| fs::read_to_string(thread.join("children")).ok());
+        let children: Vec<String> = children.collect();
+        let states = children.iter().flat_map(|children| children.split_whitespace());
+        let mut states = states.filter_map(|child| fs::read_to_string(format!("/proc/{child}/status")).ok());
+        let ours = |state: &String| {
+            let mut lines = state.lines();
+            lines.any(|line| line.starts_with("NSpid:") && line.ends_with(&number))
+        };
+        states.find(ours).expect("the program runs")
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("send a signal to a child");
+    }
+
+    /// What it wrote to its standard error so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("read the log of a child")
     }
 
     /// What it wrote to its standard output so far.

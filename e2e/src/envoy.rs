@@ -4,19 +4,14 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::net::IpAddr;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper::{Request, header};
-use hyper_util::rt::TokioIo;
 use localkube::tools::{Binary, Tools};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::net::TcpStream;
 
 use crate::child::Program;
+use crate::http::ask;
 use crate::wait::eventually;
 
 /// Where Envoy tells of itself, to its own pod only.
@@ -62,15 +57,12 @@ impl Envoy {
 
     /// The body that the administration interface answers with.
     pub async fn admin(&self, method: &str, path: &str) -> Result<String, Box<dyn Error>> {
-        let (mut sender, connection) = http1::handshake(TokioIo::new(TcpStream::connect(ADMIN).await?)).await?;
-        tokio::spawn(connection);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, "admin");
-        let answer = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
-        let body = answer.into_body().collect().await?.to_bytes();
-        Ok(String::from_utf8(body.to_vec())?)
+        ask(ADMIN, method, path).await
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.program.ended()
     }
 
     /// The sum of all counters and gauges whose name ends like this.

@@ -7,6 +7,7 @@
 use std::env;
 use std::fs;
 use std::future::Future;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use std::time::Duration;
 use rustix::process::{Resource, geteuid, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
+
+use crate::api_server::Outside;
 
 /// Set in the process that has the network to itself.
 const INSIDE_VARIABLE: &str = "E2E_ISOLATED";
@@ -27,6 +30,16 @@ const PREPARE: &str = r#"ip link set lo up && mount --bind "$0" /etc/resolv.conf
 
 /// Runs the body of the calling test in a network of its own.
 pub fn isolated(body: impl Future<Output = ()>) {
+    run(body, |_folder| None);
+}
+
+/// Runs the body of the calling test in a network of its own, from which the [`ApiServer`](crate::api_server::ApiServer)
+/// of the tier can be reached.
+pub fn isolated_with_api_server(body: impl Future<Output = ()>) {
+    run(body, |folder| Some(Outside::open(folder)));
+}
+
+fn run(body: impl Future<Output = ()>, outside: impl FnOnce(&Path) -> Option<Outside>) {
     if env::var_os(INSIDE_VARIABLE).is_some() {
         raise_file_limit();
         let runtime = Builder::new_multi_thread()
@@ -41,7 +54,7 @@ pub fn isolated(body: impl Future<Output = ()>) {
     let thread = thread::current();
     // The test harness gives each test a thread of its name.
     let name = thread.name().expect("a test runs in a thread that has its name");
-    let output = run_again(name);
+    let output = run_again(name, outside);
     let said = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -65,8 +78,9 @@ fn raise_file_limit() {
 }
 
 /// Runs the test called `name`, and no other, of this program in fresh namespaces.
-fn run_again(name: &str) -> Output {
+fn run_again(name: &str, outside: impl FnOnce(&Path) -> Option<Outside>) -> Output {
     let folder = TempDir::new().expect("create a folder");
+    let outside = outside(folder.path());
     let resolv_conf = folder.path().join("resolv.conf");
     fs::write(&resolv_conf, RESOLV_CONF).expect("write resolv.conf");
     // Who is killed has no time to tidy up: the chain of death signals does it.
@@ -91,6 +105,7 @@ fn run_again(name: &str) -> Output {
         .env(INSIDE_VARIABLE, "1")
         // Whatever the test leaves behind goes with this folder.
         .env("TMPDIR", folder.path())
+        .envs(outside.as_ref().map(Outside::variable))
         .stdin(Stdio::null());
     command
         .output()

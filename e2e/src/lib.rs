@@ -6,9 +6,12 @@
 //!
 //! The tier with a whole cluster ([`cluster`]) has everything: the operator as it is installed, and pods on a node.
 
+pub mod agent;
+pub mod api_server;
 mod child;
 pub mod cluster;
 pub mod dns;
 pub mod envoy;
+mod http;
 pub mod isolation;
 pub mod wait;

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the tiers of tests, each with what it needs.
 //!
 //! The name of an integration test says its tier: `tests/api*` needs a real API server, `tests/gateway*` and
-//! `tests/envoy*` need the real Envoy, `tests/e2e*` need a whole cluster, any other needs nothing.
+//! `tests/envoy*` need that and the real Envoy, `tests/e2e*` need a whole cluster, any other needs nothing.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -42,7 +42,7 @@ pub(crate) enum Tier {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
-    /// Integration tests called gateway… or envoy…, with the real Envoy
+    /// Integration tests called gateway… or envoy…, with the real Envoy and a real API server
     Gateway {
         /// Passed on to the test programs
         #[arg(last = true)]
@@ -94,10 +94,31 @@ fn api(arguments: &[String]) -> Outcome {
 }
 
 fn gateway(arguments: &[String]) -> Outcome {
+    let tests = ["--test", "gateway*", "--test", "envoy*"];
+    // With a test among them, crates have the features that tests are compiled with.
+    let mut agent = crate::cargo(&crate::root());
+    agent.args([
+        "build",
+        "--workspace",
+        "--locked",
+        "--bin=firebolt-wake-agent",
+        "--test=program",
+    ]);
+    if !agent.status()?.success() || !cargo_test().args(tests).arg("--no-run").status()?.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let runtime = tokio::runtime::Runtime::new()?;
+    let cluster = match std::env::var_os(ATTACH_VARIABLE) {
+        Some(dir) => Cluster::open(Path::new(&dir))?,
+        None => runtime.block_on(Cluster::start(Options::default()))?,
+    };
+    install::definitions(&crate::root(), &cluster)?;
     crate::finish(
         cargo_test()
-            .args(["--test", "gateway*", "--test", "envoy*", "--"])
+            .args(tests)
+            .arg("--")
             .args(arguments)
+            .env(ATTACH_VARIABLE, cluster.dir())
             .env("RUST_TEST_THREADS", GATEWAY_THREADS),
     )
 }

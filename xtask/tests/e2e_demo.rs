@@ -65,6 +65,7 @@ fn assert_shows_a_rollout(shown: &str, generation: u32) {
         format!("  draining   g{old}"),
         format!("  cleaning   g{old}"),
         format!("  stable     g{generation}   "),
+        "wake       nightly is stopped; SELECT 42  ->  42   (".to_owned(),
         "  * spec.template.spec.hostNetwork: Forbidden: ".to_owned(),
         "  * spec.template.spec.containers[engine].env[0].name: Forbidden: ".to_owned(),
         "Try next:".to_owned(),

@@ -139,6 +139,12 @@ impl Cluster {
         self.running.layout.dir()
     }
 
+    /// The port of this machine's loopback address at which the API server answers.
+    #[must_use]
+    pub fn api_port(&self) -> u16 {
+        self.running.layout.ports().apiserver
+    }
+
     /// The kubeconfig of the administrator, who may do everything.
     #[must_use]
     pub fn kubeconfig_admin(&self) -> PathBuf {

@@ -25,3 +25,4 @@ mod retries;
 mod routing;
 mod selector;
 mod surface;
+mod wake;

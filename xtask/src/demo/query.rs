@@ -4,21 +4,17 @@ use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use firebolt_api::key::Label;
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client};
 use localkube::Cluster;
 use serde_json::Value;
 
-use super::{ENGINE, INSTANCE, NAMESPACE, Result};
+use super::{INSTANCE, NAMESPACE, Result};
 
-/// How long an answer may take, and how long a gateway may refuse.
-const PATIENCE: Duration = Duration::from_secs(30);
-const POLL: Duration = Duration::from_millis(100);
-/// The ports of the gateway: of its Service, and of its pods.
+/// How long an answer may take: longer than the gateway waits for an engine.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// The port of the Service of the gateway.
 const PORT: u16 = 80;
-const CONTAINER_PORT: u16 = 8080;
 
 /// The address of the gateway's Service.
 pub(super) async fn gateway(client: &Client) -> Result<SocketAddr> {
@@ -31,36 +27,23 @@ pub(super) async fn gateway(client: &Client) -> Result<SocketAddr> {
     Ok(SocketAddr::new(address, PORT))
 }
 
-/// Waits until every pod of the gateway knows that the engine is back. After a stop it takes some seconds: each finds out by
-/// asking the name server from time to time.
-pub(super) async fn await_gateways(cluster: &Cluster, client: &Client) -> Result<()> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let labels = format!("{}={INSTANCE},{}=gateway", Label::Instance, Label::Component);
-    let deadline = Instant::now() + PATIENCE;
-    for pod in pods.list(&ListParams::default().labels(&labels)).await? {
-        let Some(address) = pod.status.and_then(|status| status.pod_ip) else {
-            continue;
-        };
-        let gateway = SocketAddr::new(address.parse()?, CONTAINER_PORT);
-        while let Err(error) = ask(cluster, gateway, "SELECT 1") {
-            if Instant::now() > deadline {
-                return Err(error);
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-    Ok(())
+/// What an engine answered.
+pub(super) struct Answer {
+    pub value: Value,
+    pub took: Duration,
+    /// Where the time went, if the engine had to be waited for.
+    pub timing: String,
 }
 
-/// Sends a query, and returns the value in the answer and how long it took.
-pub(super) fn ask(cluster: &Cluster, gateway: SocketAddr, query: &str) -> Result<(Value, Duration)> {
+/// Sends a query. If the engine is not there yet, the gateway waits for it.
+pub(super) fn ask(cluster: &Cluster, gateway: SocketAddr, engine: &str, query: &str) -> Result<Answer> {
     let started = Instant::now();
     let mut connection = cluster.connect(gateway)?;
     connection.set_read_timeout(Some(PATIENCE))?;
     let length = query.len();
     write!(
         connection,
-        "POST / HTTP/1.1\r\nHost: {INSTANCE}-gateway\r\nX-Firebolt-Engine: {ENGINE}\r\nContent-Length: {length}\r\n\
+        "POST / HTTP/1.1\r\nHost: {INSTANCE}-gateway\r\nX-Firebolt-Engine: {engine}\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n{query}"
     )?;
     let mut answer = String::new();
@@ -70,5 +53,8 @@ pub(super) fn ask(cluster: &Cluster, gateway: SocketAddr, query: &str) -> Result
     let answered: Option<Value> = serde_json::from_str(body).ok();
     let value = answered.filter(|_| head.split(' ').nth(1) == Some("200"));
     let value = value.and_then(|answer| answer.pointer("/data/0/0").cloned());
-    Ok((value.ok_or_else(|| format!("query the engine: {answer}"))?, took))
+    let value = value.ok_or_else(|| format!("query the engine: {answer}"))?;
+    let timing = head.lines().find_map(|line| line.strip_prefix("server-timing: "));
+    let timing = timing.unwrap_or_default().to_owned();
+    Ok(Answer { value, took, timing })
 }

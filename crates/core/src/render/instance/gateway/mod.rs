@@ -12,8 +12,6 @@ mod service;
 mod service_account;
 mod wake_agent;
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::canonical;
@@ -57,6 +55,6 @@ fn bootstrap(instance: &EffectiveInstance) -> Value {
         cluster_domain: &instance.cluster_domain,
         metrics_port: instance.gateway.metrics_port,
         ipv6: instance.gateway.ipv6,
-        hold_timeout: Duration::from_mins(2),
+        hold_timeout: instance.gateway.hold_timeout,
     }))
 }

@@ -86,7 +86,8 @@ pub(crate) fn wake_agent() -> Cluster {
 fn protocol_options() -> ProtocolOptions {
     let connection_keepalive = Keepalive {
         interval: Span::seconds(1),
-        timeout: Span::milliseconds(1500),
+        // Long enough for an agent on a machine that is very busy: whoever waits would lose its place.
+        timeout: Span::seconds(3),
     };
     ProtocolOptions {
         http: HttpProtocolOptions {

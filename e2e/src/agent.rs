@@ -1,0 +1,125 @@
+//! The real wake agent.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::child::Program;
+use crate::http::get;
+use crate::wait::eventually;
+
+/// Where it answers Envoy.
+const ADDRESS: &str = "127.0.0.1:9902";
+
+/// A running agent.
+#[derive(Debug)]
+pub struct Agent {
+    // Before the folder, so that it ends before its files go.
+    program: Program,
+    arguments: Vec<String>,
+    kubeconfig: PathBuf,
+    _folder: TempDir,
+}
+
+impl Agent {
+    /// Starts the agent as the bearer of a kubeconfig, and waits until it answers.
+    pub async fn start(arguments: &[String], kubeconfig: &Path) -> Self {
+        let folder = TempDir::new().expect("create a folder");
+        let mut command = Command::new(program());
+        command
+            .args(arguments)
+            .args(["--log-format", "json"])
+            .env("KUBECONFIG", kubeconfig);
+        let mut agent = Self {
+            program: Program::start("wake-agent", &mut command, folder.path()),
+            arguments: arguments.to_vec(),
+            kubeconfig: kubeconfig.to_owned(),
+            _folder: folder,
+        };
+        eventually("the agent answers", async || {
+            agent.program.assert_alive();
+            get(ADDRESS, "/healthz").await.is_ok()
+        })
+        .await;
+        agent
+    }
+
+    /// Kills it, as the kernel does when memory runs out.
+    pub fn kill(&mut self) {
+        self.program.signal(Signal::KILL);
+        self.program.wait();
+    }
+
+    /// Starts it anew, as the kubelet does.
+    pub async fn restart(&mut self) {
+        *self = Self::start(&self.arguments.clone(), &self.kubeconfig.clone()).await;
+    }
+
+    /// Lets it stand still: its connections stay open, and nothing is answered any more.
+    pub fn freeze(&self) {
+        self.program.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.program.signal(Signal::CONT);
+    }
+
+    /// Tells it that the pod ends.
+    pub fn terminate(&self) {
+        self.program.signal(Signal::TERM);
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.program.ended()
+    }
+
+    /// Its memory in use, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let state = self.program.state();
+        let resident = state.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = resident.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kibibytes.expect("a process has memory") * 1024
+    }
+
+    /// What it logged so far. Every line must be an object.
+    #[must_use]
+    pub fn log(&self) -> Vec<Value> {
+        let text = self.program.log();
+        // The last line may be half written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON in the log: {line}"));
+        whole.lines().map(parse).collect()
+    }
+
+    /// All metrics that it serves: Envoy's and its own.
+    pub async fn metrics(&self) -> String {
+        get(ADDRESS, "/stats/prometheus").await.expect("read the metrics")
+    }
+
+    /// The sum of one of its metrics, `firebolt_gateway_wake_…`, over all labels that contain `label`.
+    pub async fn metric(&self, name: &str, label: &str) -> u64 {
+        let text = self.metrics().await;
+        let name = format!("firebolt_gateway_wake_{name}");
+        let samples = text.lines().filter_map(|line| line.rsplit_once(' '));
+        let ours = samples.filter(|(series, _)| {
+            let (bare, labels) = series.split_once('{').unwrap_or((series, ""));
+            bare == name && labels.contains(label)
+        });
+        ours.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
+    }
+}
+
+/// Cargo puts programs into the folder above that of tests.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("a program knows its path");
+    let program = test.ancestors().nth(2).map(|folder| folder.join("firebolt-wake-agent"));
+    program
+        .filter(|program| program.exists())
+        .expect("the agent is built: run `make test-gateway`")
+}

@@ -1,0 +1,179 @@
+//! The API server of the tier, led into the network of a test, and cut off from it as a test likes.
+//!
+//! A network namespace has a loopback address of its own, so nothing in it reaches the machine. Files are shared, though:
+//! outside a socket in the file system leads to the API server, inside the address of the API server leads to the socket.
+//! So every kubeconfig of the cluster is good inside too.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use localkube::Cluster;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// Names the socket, in the process that has the network to itself.
+const SOCKET_VARIABLE: &str = "E2E_API_SERVER";
+
+/// The half on the machine. It serves until the process ends.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    socket: PathBuf,
+}
+
+impl Outside {
+    /// Opens the socket in `folder`.
+    pub fn open(folder: &Path) -> Self {
+        let (socket, server) = (folder.join("api-server"), address(&Cluster::attach()));
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("start a runtime");
+        let listener = {
+            let _entered = runtime.enter();
+            UnixListener::bind(&socket).expect("open a socket")
+        };
+        thread::spawn(move || runtime.block_on(lead_out(&listener, server)));
+        Self { socket }
+    }
+
+    /// The variable that the process inside finds the socket by.
+    pub fn variable(&self) -> (&'static str, &Path) {
+        (SOCKET_VARIABLE, &self.socket)
+    }
+}
+
+async fn lead_out(listener: &UnixListener, server: SocketAddr) -> io::Result<()> {
+    loop {
+        let (mut inside, _) = listener.accept().await?;
+        tokio::spawn(async move {
+            let mut server = TcpStream::connect(server).await?;
+            copy_bidirectional(&mut inside, &mut server).await
+        });
+    }
+}
+
+/// The API server, as it is seen in the network of a test.
+#[derive(Debug)]
+pub struct ApiServer {
+    cluster: Cluster,
+    way: watch::Sender<Way>,
+    _relay: JoinHandle<()>,
+}
+
+/// Whether requests get through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Open,
+    /// Nobody listens, and every connection is ended: the server is down.
+    Closed,
+    /// Connections are taken and nothing is ever answered: the server hangs.
+    Silent,
+}
+
+impl ApiServer {
+    /// Leads the API server into the network of this test, which must be [isolated](crate::isolation) with it.
+    pub async fn reach() -> Self {
+        let cluster = Cluster::attach();
+        let socket = std::env::var_os(SOCKET_VARIABLE).expect("the test is isolated with an API server");
+        let way = watch::Sender::new(Way::Open);
+        let relay = Relay {
+            address: address(&cluster),
+            socket: socket.into(),
+            way: way.subscribe(),
+        };
+        let listener = relay.listen().await;
+        Self {
+            cluster,
+            way,
+            _relay: tokio::spawn(relay.run(listener)),
+        }
+    }
+
+    /// The cluster that it is of.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// From now on nobody reaches it: it is down.
+    pub fn close(&self) {
+        self.way.send_replace(Way::Closed);
+    }
+
+    /// From now on it takes requests and answers none: it hangs.
+    pub fn silence(&self) {
+        self.way.send_replace(Way::Silent);
+    }
+
+    /// From now on it can be reached again.
+    pub fn open(&self) {
+        self.way.send_replace(Way::Open);
+    }
+}
+
+struct Relay {
+    address: SocketAddr,
+    socket: PathBuf,
+    way: watch::Receiver<Way>,
+}
+
+impl Relay {
+    async fn listen(&self) -> TcpListener {
+        let listener = TcpListener::bind(self.address).await;
+        listener.expect("listen where the API server does outside")
+    }
+
+    async fn run(mut self, first: TcpListener) {
+        let (mut listener, mut connections) = (Some(first), JoinSet::new());
+        loop {
+            let way = *self.way.borrow_and_update();
+            match (way, &listener) {
+                (Way::Closed, _) => {
+                    listener = None;
+                    connections.shutdown().await;
+                }
+                (Way::Open | Way::Silent, None) => listener = Some(self.listen().await),
+                (Way::Open | Way::Silent, Some(_)) => {}
+            }
+            tokio::select! {
+                changed = self.way.changed() => if changed.is_err() { return },
+                Ok((client, _)) = accepted(listener.as_ref()) => {
+                    connections.spawn(carry(client, self.socket.clone(), self.way.clone()));
+                }
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    }
+}
+
+async fn accepted(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Carries what is said both ways, but in silence. What was on its way then is lost, so the connection ends with it.
+async fn carry(mut client: TcpStream, socket: PathBuf, mut way: watch::Receiver<Way>) {
+    let Ok(mut server) = UnixStream::connect(&socket).await else {
+        return;
+    };
+    if *way.borrow_and_update() == Way::Open {
+        tokio::select! {
+            _ended = copy_bidirectional(&mut client, &mut server) => return,
+            _changed = way.changed() => {}
+        }
+    }
+    let _over = way.wait_for(|way| *way != Way::Silent).await;
+}
+
+/// Where the API server listens on the machine, and by every kubeconfig.
+fn address(cluster: &Cluster) -> SocketAddr {
+    let port = cluster.api_port();
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
