@@ -11,7 +11,8 @@ const AFTER_HELP: &str = "\
 Example:
   Beside the gateway of the instance 'main' in the namespace 'sales':
     firebolt-wake-agent --namespace sales --instance main \\
-        --engine-suffix -service.sales.svc.cluster.local:3473 --hold-timeout 2m --hold-memory 134217728
+        --engine-suffix -service.sales.svc.cluster.local:3473 \\
+        --hold-timeout 2m --hold-memory 134217728
 
 Exit codes:
   0  stopped on request (SIGTERM or SIGINT)

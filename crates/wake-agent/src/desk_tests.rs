@@ -8,7 +8,7 @@ use super::*;
 use crate::table::{Engine, PatchOutcome, Refusal};
 
 /// More than anything here takes. The clock is that of the test, which goes on when nothing else does.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// A desk with its clock running, and the jobs that it gives out.
 struct Bench {

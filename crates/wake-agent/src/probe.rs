@@ -103,10 +103,10 @@ mod tests {
     #[tokio::test]
     async fn no_more_than_so_many_are_under_way_and_those_without_an_answer_end_in_time() {
         let (prober, listener) = prober().await;
-        let mut probes = JoinSet::new();
+        let mut under_way = JoinSet::new();
         for _ in 0..=AT_A_TIME {
             let prober = Arc::clone(&prober);
-            probes.spawn(async move { prober.reaches("a").await });
+            under_way.spawn(async move { prober.reaches("a").await });
         }
         let mut silent = Vec::new();
         for _ in 0..AT_A_TIME {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(prober.turns.available_permits(), 0);
         let more = timeout(Duration::from_millis(100), listener.accept()).await;
         assert!(more.is_err(), "one too many");
-        let reached = probes.join_all().await;
+        let reached = under_way.join_all().await;
         assert!(reached.iter().all(|reached| !reached));
     }
 }

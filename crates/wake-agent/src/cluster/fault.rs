@@ -25,6 +25,19 @@ pub enum Fault {
     Silent(Duration),
 }
 
+/// What faults have in common that are told once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// See [`Fault::NoCluster`].
+    NoCluster,
+    /// See [`Fault::Answered`].
+    Answered(u16),
+    /// See [`Fault::Unreachable`].
+    Unreachable,
+    /// See [`Fault::Silent`].
+    Silent,
+}
+
 impl From<kube::Error> for Fault {
     fn from(error: kube::Error) -> Self {
         match error {
@@ -39,6 +52,16 @@ impl Fault {
     /// The API server said no.
     pub fn answered(code: u16, message: &str) -> Self {
         Self::Answered(code, shortened(message.trim_end_matches(['.', ' ', '\n']), MESSAGE))
+    }
+
+    /// Of what kind it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoCluster(_) => Kind::NoCluster,
+            Self::Answered(code, _) => Kind::Answered(*code),
+            Self::Unreachable(_) => Kind::Unreachable,
+            Self::Silent(_) => Kind::Silent,
+        }
     }
 
     /// Whether the API server does not know who asks.

@@ -74,8 +74,7 @@ impl Cluster {
                 Some(engines)
             }
             Err(fault) => {
-                self.listing.is(&self.explain("list", &fault));
-                self.forget_after(&fault);
+                self.failed(&self.listing, "list", &fault);
                 None
             }
         }
@@ -96,8 +95,7 @@ impl Cluster {
             self.waking.is_over();
             return PatchOutcome::Stored;
         };
-        self.waking.is(&self.explain("patch", &fault));
-        self.forget_after(&fault);
+        self.failed(&self.waking, "patch", &fault);
         fault.outcome()
     }
 
@@ -108,8 +106,12 @@ impl Cluster {
         Ok(())
     }
 
-    fn explain(&self, verb: &str, fault: &Fault) -> String {
-        fault.explain(verb, &self.namespace, &self.role)
+    fn failed(&self, trouble: &Trouble, verb: &str, fault: &Fault) {
+        trouble.is(fault.kind(), &fault.explain(verb, &self.namespace, &self.role));
+        if fault.is_unknown_account() {
+            // The credentials may have to be read again.
+            *self.slot() = None;
+        }
     }
 
     /// The client, as soon as there is something to make it from.
@@ -121,13 +123,6 @@ impl Cluster {
         let client = connect::connect().await?;
         *self.slot() = Some(client.clone());
         Ok(client)
-    }
-
-    /// Who is not known to the API server may have to read its credentials again.
-    fn forget_after(&self, fault: &Fault) {
-        if fault.is_unknown_account() {
-            *self.slot() = None;
-        }
     }
 
     fn slot(&self) -> std::sync::MutexGuard<'_, Option<Client>> {

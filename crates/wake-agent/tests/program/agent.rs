@@ -16,7 +16,7 @@ pub const GATEWAY: [&str; 3] = [
 ];
 
 /// More than anything here takes.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// The program in surroundings that lead to no cluster.
 pub fn program() -> Command {

@@ -1,5 +1,7 @@
 //! Start, serve and stop, with neither a cluster nor Envoy.
 
+use std::net::TcpListener;
+
 use crate::agent::Agent;
 
 #[test]
@@ -56,7 +58,10 @@ fn a_first_signal_ends_it_in_time_and_with_code_0() {
 
 #[test]
 fn it_serves_while_it_stops_and_a_second_signal_ends_it_at_once() {
-    let mut agent = Agent::start(&["--grace-period=1h"]);
+    // An Envoy that is there and says nothing is waited for.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = format!("--envoy-admin={}", silent.local_addr().unwrap());
+    let mut agent = Agent::start(&["--grace-period=1h", &admin]);
     agent.signal();
     agent.logs("stopping on SIGTERM");
     let answer = agent.get("/hold", "x-firebolt-engine: analytics\r\n");
