@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
-use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
+use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -19,11 +19,27 @@ const LIMIT: Duration = Duration::from_mins(2);
 pub struct Reply {
     /// The status of the answer.
     pub status: u16,
+    /// The headers of the answer.
+    pub headers: HeaderMap,
     /// The body of the answer.
     pub body: String,
 }
 
 impl Reply {
+    /// The value of a header; empty if there is none.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default()
+    }
+
+    /// Status and code of an answer that the gateway gives in place of an engine.
+    #[must_use]
+    pub fn refusal(&self) -> (u16, String) {
+        let code = self.json()["error"]["code"].as_str().map(str::to_owned);
+        (self.status, code.unwrap_or_else(|| panic!("find a code in {self:?}")))
+    }
+
     /// The body as JSON.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
@@ -40,10 +56,10 @@ pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> 
             .map_err(|error| error.to_string())?;
         tokio::spawn(connection);
         let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let status = answer.status().as_u16();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body = answer.into_body().collect().await.map_err(|error| error.to_string())?;
         let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-        Ok(Reply { status, body })
+        Ok(Reply { status, headers, body })
     };
     timeout(LIMIT, exchange)
         .await

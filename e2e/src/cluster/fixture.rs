@@ -70,6 +70,15 @@ impl Engine {
         self.but(|spec| spec.custom_engine_config = Some(from_json(config)))
     }
 
+    /// Stops when nobody has used it for so many seconds, and has one pod otherwise.
+    #[must_use]
+    pub fn idle_timeout(self, seconds: u64) -> Self {
+        let policy = json!({
+            "enabled": true, "activeReplicas": 1, "idleTimeout": format!("{seconds}s"), "pollInterval": "1s",
+        });
+        self.but(|spec| spec.auto_stop = Some(from_json(policy)))
+    }
+
     /// With any other change.
     #[must_use]
     pub fn but(mut self, change: impl FnOnce(&mut FireboltEngineSpec)) -> Self {
@@ -117,6 +126,12 @@ impl Instance {
     /// An instance with a PostgreSQL of its own and one gateway pod.
     #[must_use]
     pub fn new() -> Self {
+        Self::named(INSTANCE)
+    }
+
+    /// The same under another name. Engines of tests do not belong to it.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
         let spec = FireboltInstanceSpec {
             metadata: MetadataSpec {
                 config_format: ConfigFormat::Yaml,
@@ -130,7 +145,13 @@ impl Instance {
             },
             ..FireboltInstanceSpec::default()
         };
-        Self(FireboltInstance::new(INSTANCE, spec))
+        Self(FireboltInstance::new(name, spec))
+    }
+
+    /// Holds queries for engines that are not ready for so many seconds.
+    #[must_use]
+    pub fn wake_timeout(self, timeout: u64) -> Self {
+        self.but(|spec| spec.gateway.wake_timeout = seconds(timeout))
     }
 
     /// With so many gateway pods.

@@ -25,6 +25,7 @@
     reason = "tests write to the cluster as people and machines do"
 )]
 
+mod agent;
 mod client;
 mod fixture;
 mod history;
@@ -38,6 +39,7 @@ mod report;
 mod scene;
 mod traffic;
 
+pub use agent::GatewayPod;
 pub use client::Reply;
 pub use fixture::{Class, Engine, Instance, NEXT_ENGINE_IMAGE};
 pub use history::History;

@@ -5,7 +5,7 @@ use firebolt_api::key::Label;
 use firebolt_api::name::EngineNames;
 use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineStatus, FireboltInstance, InstancePhase};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt;
 
 use super::fixture::Engine;
@@ -82,6 +82,21 @@ impl Scene {
         let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.message.contains(text));
         let found = self.becomes(engine, &format!("tells {text:?}"), has).await;
         ready(&found).cloned().expect("it has a message")
+    }
+
+    /// Waits for an event of the engine.
+    pub async fn tells_event(&self, engine: &str, reason: &str, message: &str) {
+        let told = async || {
+            let events = self.list::<Event>("").await;
+            let is = |event: &Event| {
+                event.involved_object.name.as_deref() == Some(engine)
+                    && event.reason.as_deref() == Some(reason)
+                    && event.message.as_deref().is_some_and(|text| text.contains(message))
+            };
+            events.iter().any(is).then_some(())
+        };
+        let sentence = format!("an event {reason} of engine {engine} says {message:?}");
+        self.eventually(&sentence, told).await;
     }
 
     /// The generations of which there is a StatefulSet that stays, in order.

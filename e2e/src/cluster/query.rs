@@ -17,8 +17,13 @@ use super::traffic::Traffic;
 
 /// The header that selects an engine.
 const SELECTOR: &str = "x-firebolt-engine";
-/// What the gateway says of an engine that is not there.
-const UNAVAILABLE: &str = "engine_unavailable";
+/// What a gateway answers if the query was not executed, since its engine is not there.
+const TURNED_AWAY: [&str; 4] = [
+    "engine_unavailable",
+    "engine_unreachable",
+    "engine_stopped",
+    "engine_start_timeout",
+];
 
 impl Scene {
     /// Sends a request to a port of a pod.
@@ -54,16 +59,24 @@ impl Scene {
         self.eventually(&format!("engine {engine} answers"), answered).await;
     }
 
-    /// Waits until queries for an engine are turned away because it is not there.
-    pub async fn does_not_answer(&self, engine: &str) {
+    /// Waits until queries for an engine are turned away with this code.
+    pub async fn does_not_answer(&self, engine: &str, code: &str) {
         let turned_away = async || {
             let reply = self.query(engine, "SELECT 42").await;
             // An address that the gateway still knows, and nobody has any more, is given up after some attempts.
             assert!(was_turned_away(&reply), "{reply:?}");
-            (reply.json()["error"]["code"] == UNAVAILABLE).then_some(())
+            (reply.refusal().1 == code).then_some(())
         };
-        let sentence = format!("queries for engine {engine} are turned away");
+        let sentence = format!("queries for engine {engine} are turned away: {code}");
         self.eventually(&sentence, turned_away).await;
+    }
+
+    /// Sends a query to a gateway. What it returns is what becomes of it.
+    #[must_use]
+    pub fn send_query(&self, gateway: SocketAddr, engine: &str, id: &str) -> JoinHandle<Result<Reply, String>> {
+        let request = query(engine).header(ID_HEADER, id).body(Full::default());
+        let request = request.expect("a valid request");
+        tokio::spawn(async move { client::send(gateway, request).await })
     }
 
     /// Sends a query that takes its time, and waits until an engine executes it. What it returns is what becomes of it.
@@ -86,15 +99,19 @@ impl Scene {
     }
 
     /// Whether the gateway can be reached and says that it takes queries.
-    pub(super) async fn gateway_answers(&self) -> bool {
-        let request = Request::get("/healthz").header("host", "gateway").body(Full::default());
-        let reply = client::send(self.gateway().await, request.expect("a valid request")).await;
+    pub async fn gateway_answers(&self) -> bool {
+        let reply = client::send(self.gateway().await, get("/healthz")).await;
         reply.is_ok_and(|reply| reply.status == 200)
     }
 
     /// Where clients reach the gateway.
     pub async fn gateway(&self) -> SocketAddr {
-        let service = self.get::<Service>(&InstanceNames(INSTANCE).gateway()).await;
+        self.gateway_of(INSTANCE).await
+    }
+
+    /// Where clients reach the gateway of an instance.
+    pub async fn gateway_of(&self, instance: &str) -> SocketAddr {
+        let service = self.get::<Service>(&InstanceNames(instance).gateway()).await;
         let address = service.spec.and_then(|spec| spec.cluster_ip);
         let address = address.expect("the gateway's Service has an address");
         SocketAddr::new(address.parse().expect("an address"), 80)
@@ -103,8 +120,14 @@ impl Scene {
 
 /// Whether the gateway says that the query was not executed, since the engine is not there.
 fn was_turned_away(reply: &Reply) -> bool {
-    let code = &reply.json()["error"]["code"];
-    reply.status == 503 && (code == UNAVAILABLE || code == "engine_unreachable")
+    let (status, code) = reply.refusal();
+    status == 503 && TURNED_AWAY.contains(&code.as_str())
+}
+
+/// A request for a path.
+pub(super) fn get(path: &str) -> Request<Full<Bytes>> {
+    let request = Request::get(path).header("host", "gateway").body(Full::default());
+    request.expect("a valid request")
 }
 
 /// A query for an engine.

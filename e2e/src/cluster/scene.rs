@@ -65,8 +65,13 @@ impl Scene {
 
     /// A namespace with an instance that is ready.
     pub async fn with_instance() -> Self {
+        Self::with(&Instance::new()).await
+    }
+
+    /// A namespace with this instance, which is ready.
+    pub async fn with(instance: &Instance) -> Self {
         let scene = Self::empty().await;
-        scene.apply(&Instance::new()).await;
+        scene.apply(instance).await;
         scene.instance_is_ready().await;
         scene
     }

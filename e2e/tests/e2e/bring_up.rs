@@ -43,11 +43,3 @@ async fn the_minimal_example_runs_and_answers_a_query() {
         "everything starts at the first attempt: {restarted:?}"
     );
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queries_for_an_engine_that_is_not_there_are_refused_in_words() {
-    let scene = Scene::with_instance().await;
-    let reply = scene.query("nobody", "SELECT 42").await;
-    assert_eq!(reply.status, 503, "{reply:?}");
-    assert_eq!(reply.json()["error"]["code"], "engine_unavailable");
-}

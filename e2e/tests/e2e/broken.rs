@@ -1,6 +1,6 @@
 //! Engines that cannot start: each says why, none is in the way of another, and a corrected specification mends each.
 
-use e2e::cluster::{Engine, Scene, ready};
+use e2e::cluster::{Engine, Instance, Scene, ready};
 use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineSpec};
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -56,7 +56,8 @@ const FAULTS: [Fault; 5] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engines_that_cannot_start_say_why_disturb_nobody_and_recover() {
-    let scene = Scene::with_instance().await;
+    // Queries for an engine that may still start are not held for long.
+    let scene = Scene::with(&Instance::new().wake_timeout(1)).await;
     // Enough for all engines that are in order.
     scene.limit(QUOTA, "requests.memory", "1Gi").await;
     let (healthy, updated) = (scene.engine(HEALTHY), scene.engine(UPDATED));
@@ -110,7 +111,7 @@ async fn cannot_start(scene: &Scene, fault: &Fault) {
         (status.phase, status.active_generation),
         (Some(EnginePhase::Creating), -1)
     );
-    scene.does_not_answer(fault.engine).await;
+    scene.does_not_answer(fault.engine, "engine_start_timeout").await;
 }
 
 /// Waits until the engine is well, and returns its generation.

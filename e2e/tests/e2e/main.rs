@@ -8,4 +8,5 @@ mod deletion;
 mod drain;
 mod killed;
 mod stopping;
+mod waking;
 mod zero_downtime;

@@ -6,7 +6,7 @@ use e2e::cluster::Scene;
 use firebolt_api::key::{Annotation, Label};
 use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngine, FireboltEngineStatus};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use stand_ins::load::{Load, Settings};
 
@@ -42,7 +42,7 @@ async fn an_engine_that_is_scaled_to_zero_finishes_its_query_stops_and_comes_bac
         pods.is_empty().then_some(())
     };
     scene.eventually("no pod is left", no_pods).await;
-    scene.does_not_answer(ENGINE).await;
+    scene.does_not_answer(ENGINE, "engine_stopped").await;
 
     scale(&scene, 2);
     let status = scene.settles(ENGINE, 2).await;
@@ -84,12 +84,13 @@ async fn an_engine_stops_when_it_is_idle_and_neither_under_load_nor_in_a_schedul
     set_auto_stop(&scene, &json!([{ "start": clock(-2), "end": clock(2) }])).await;
     let status = scene.settles(ENGINE, 2).await;
     assert_eq!((status.phase, status.replicas), (Some(EnginePhase::Stable), Some(2)));
-    tells_event(
-        &scene,
-        "ScaledUp",
-        "Replicas go from 0 to 2: a schedule window is open.",
-    )
-    .await;
+    scene
+        .tells_event(
+            ENGINE,
+            "ScaledUp",
+            "Replicas go from 0 to 2: a schedule window is open.",
+        )
+        .await;
     scene.answers(ENGINE).await;
     let awake = stays_in_use(&scene, AutoStopReason::ScheduleActive).await;
     assert_eq!(awake.spec.replicas, 2, "the window keeps the engine awake");
@@ -105,12 +106,13 @@ async fn an_engine_stops_when_it_is_idle_and_neither_under_load_nor_in_a_schedul
         .expect("ask for the engine");
     let status = scene.settles(ENGINE, 4).await;
     assert_eq!((status.phase, status.replicas), (Some(EnginePhase::Stable), Some(2)));
-    tells_event(
-        &scene,
-        "ScaledUp",
-        "Replicas go from 0 to 2: a query asked for the engine.",
-    )
-    .await;
+    scene
+        .tells_event(
+            ENGINE,
+            "ScaledUp",
+            "Replicas go from 0 to 2: a query asked for the engine.",
+        )
+        .await;
     scene.answers(ENGINE).await;
 }
 
@@ -149,7 +151,7 @@ async fn stays_in_use(scene: &Scene, reason: AutoStopReason) -> FireboltEngine {
 /// Waits until the engine, which had so many replicas, has told why it stops, and that nobody asks for it.
 async fn is_stopped_for_idleness(scene: &Scene, replicas: i32) -> FireboltEngine {
     let message = format!("Replicas go from {replicas} to 0: no query ran for the whole idle time.");
-    tells_event(scene, "ScaledDown", &message).await;
+    scene.tells_event(ENGINE, "ScaledDown", &message).await;
     scene.says(ENGINE, "Stopped").await;
     let is = |engine: &FireboltEngine| {
         let status = engine.status.as_ref();
@@ -158,21 +160,6 @@ async fn is_stopped_for_idleness(scene: &Scene, replicas: i32) -> FireboltEngine
         })
     };
     scene.becomes(ENGINE, "is stopped and nobody asks for it", is).await
-}
-
-/// Waits for an event of the engine.
-async fn tells_event(scene: &Scene, reason: &str, message: &str) {
-    let told = async || {
-        let events = scene.list::<Event>("").await;
-        let is = |event: &Event| {
-            event.involved_object.name.as_deref() == Some(ENGINE)
-                && event.reason.as_deref() == Some(reason)
-                && event.message.as_deref().is_some_and(|text| text.contains(message))
-        };
-        events.iter().any(is).then_some(())
-    };
-    let sentence = format!("an event {reason} says {message:?}");
-    scene.eventually(&sentence, told).await;
 }
 
 /// When the replicas were last set. The cluster cuts times to whole seconds, so it was up to a second later.
