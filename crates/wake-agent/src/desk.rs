@@ -301,7 +301,7 @@ impl Released {
 
     fn log(&self) {
         let stages = reply::server_timing(&self.stages);
-        info!(engine = %self.engine, queries = self.count, stages, "an engine can be reached: queries that waited go on");
+        info!(engine = %self.engine, queries = self.count, stages, "queries that waited for an engine go on");
     }
 }
 

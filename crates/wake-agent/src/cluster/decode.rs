@@ -109,15 +109,22 @@ pub struct Skipped(Mutex<BTreeSet<String>>);
 impl Skipped {
     /// A list has ended, with these engines that cannot be read, and why.
     pub fn are(&self, skipped: &BTreeMap<String, String>) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (engine, reason) in skipped.iter().filter(|(engine, _)| !told.contains(*engine)) {
+        for engine in self.news(skipped) {
+            let reason = &skipped[&engine];
             warn!(
                 engine,
                 "an engine cannot be read: {reason}. Queries for it are answered as if it did not exist. Update the \
                  custom resource definitions and the operator together."
             );
         }
-        *told = skipped.keys().cloned().collect();
+    }
+
+    /// Those who could be read before.
+    fn news(&self, skipped: &BTreeMap<String, String>) -> BTreeSet<String> {
+        let now: BTreeSet<String> = skipped.keys().cloned().collect();
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *told, now.clone());
+        &now - &before
     }
 }
 
@@ -221,5 +228,23 @@ mod tests {
         let mut object = object(2, "stable", "True", "");
         *object.pointer_mut(path).unwrap() = value;
         assert!(read(&object).is_err());
+    }
+
+    #[test]
+    fn an_engine_that_cannot_be_read_is_told_of_once() {
+        let skipped = Skipped::default();
+        let of = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
+        let told = |names: &[&str]| skipped.news(&of(names)).into_iter().collect::<Vec<_>>();
+        assert_eq!(told(&["a"]), ["a"]);
+        assert_eq!(told(&["a", "b"]), ["b"]);
+        assert_eq!(told(&["b"]), Vec::<String>::new());
+        assert_eq!(told(&["a", "b"]), ["a"]);
+    }
+
+    #[rstest]
+    #[case(json!({ "metadata": { "name": "a" }, "spec": 1 }), "a")]
+    #[case(json!([]), "without a name")]
+    fn an_engine_that_cannot_be_read_is_named_if_it_has_a_name(#[case] object: Value, #[case] expected: &str) {
+        assert_eq!(name(&serde_json::value::to_raw_value(&object).unwrap()), expected);
     }
 }

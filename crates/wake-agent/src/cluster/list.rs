@@ -32,12 +32,15 @@ const REFUSAL_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Pages {
     size: AtomicU32,
+    /// The most bytes that a page may have.
+    bytes: usize,
 }
 
 impl Default for Pages {
     fn default() -> Self {
         Self {
             size: AtomicU32::new(PAGE),
+            bytes: PAGE_BYTES,
         }
     }
 }
@@ -52,16 +55,16 @@ impl Pages {
         skipped: &Skipped,
     ) -> Result<Vec<Engine>, Fault> {
         let path = FireboltEngine::url_path(&(), Some(namespace));
+        let bytes = self.bytes;
         let mut engines = Vec::new();
         let mut unread = BTreeMap::new();
         let mut next: Option<String> = None;
         loop {
             let size = self.size.load(Ordering::Relaxed);
-            let Some(page) = page(client, &path, size, next.as_deref(), clock).await? else {
+            let request = request(&path, size, next.as_deref())?;
+            let Some(page) = page(client, request, bytes, clock).await? else {
                 if size == 1 {
-                    return Err(Fault::Unreachable(format!(
-                        "an engine has more than {PAGE_BYTES} bytes"
-                    )));
+                    return Err(Fault::Unreachable(format!("an engine has more than {bytes} bytes")));
                 }
                 self.size.store((size / 4).max(1), Ordering::Relaxed);
                 continue;
@@ -85,27 +88,29 @@ impl Pages {
     }
 }
 
-/// One page. None if it is too large.
-async fn page(
-    client: &Client,
-    path: &str,
-    size: u32,
-    next: Option<&str>,
-    clock: &Clock,
-) -> Result<Option<Vec<u8>>, Fault> {
+fn request(path: &str, size: u32, next: Option<&str>) -> Result<hyper::Request<Body>, Fault> {
     let mut parameters = ListParams::default().limit(size);
     parameters.continue_token = next.map(str::to_owned);
-    let request = Request::new(path)
-        .list(&parameters)
-        .map_err(|error| Fault::Unreachable(error.to_string()))?;
+    let request = Request::new(path).list(&parameters);
+    let request = request.map_err(|error| Fault::Unreachable(error.to_string()))?;
+    Ok(request.map(Body::from))
+}
+
+/// One page. None if it has more than `limit` bytes.
+async fn page(
+    client: &Client,
+    request: hyper::Request<Body>,
+    limit: usize,
+    clock: &Clock,
+) -> Result<Option<Vec<u8>>, Fault> {
     let sent = Timestamp::now();
-    let response = client.send(request.map(Body::from)).await?;
+    let response = client.send(request).await?;
     if let Some(date) = response.headers().get(DATE).and_then(|date| date.to_str().ok()) {
         clock.learn(date, sent);
     }
     let status = response.status();
     if status.is_success() {
-        return read(response.into_body(), PAGE_BYTES).await;
+        return read(response.into_body(), limit).await;
     }
     let refusal = read(response.into_body(), REFUSAL_BYTES).await?.unwrap_or_default();
     let refusal: Option<Status> = serde_json::from_slice(&refusal).ok();
@@ -126,3 +131,7 @@ async fn read(body: Body, limit: usize) -> Result<Option<Vec<u8>>, Fault> {
     }
     Ok(Some(bytes))
 }
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;
