@@ -8,7 +8,7 @@
 //! A table that panics is thrown away. Whoever waited passes as if we were not there, and a new table begins; news that
 //! were meant for the old one do not reach it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -83,6 +83,7 @@ struct State {
     era: Era,
     table: Table,
     waiting: HashMap<WaiterId, oneshot::Sender<Answer>>,
+    /// When the gateway stops. A new table has not heard of it.
     closing: Option<std::time::Instant>,
 }
 
@@ -202,11 +203,13 @@ impl Desk {
         let era = state.era;
         let (jobs, released) = distribute(&mut state, effects);
         drop(state);
+        // What was begun is to be given up some time.
+        self.0.changed.notify_one();
         for job in jobs {
             (self.0.work)(self, era, job);
         }
-        if let Some(released) = released {
-            released.log();
+        for (engine, released) in released {
+            released.log(&engine);
         }
         Some(result)
     }
@@ -232,9 +235,9 @@ impl Desk {
     /// The time of the table has come. Returns whether it could deal with that.
     fn tick(&self) -> bool {
         let ticked = self.call(None, |state, now| {
-            // A table that is new has not heard of it yet, and any other has.
-            let event = state.closing.map_or(Event::Tick, Event::Closing);
-            ((), state.table.handle(now, event))
+            let is_new = state.table.wake_at().is_none();
+            let closing = state.closing.filter(|_| is_new);
+            ((), state.table.handle(now, closing.map_or(Event::Tick, Event::Closing)))
         });
         ticked.is_some()
     }
@@ -245,6 +248,7 @@ pub async fn keep_time(desk: Desk) {
     loop {
         if let Some(due) = desk.wake_at() {
             tokio::select! {
+                biased;
                 () = sleep_until(due.into()) => {}
                 () = desk.0.changed.notified() => {
                     sleep(MOMENT).await;
@@ -259,9 +263,9 @@ pub async fn keep_time(desk: Desk) {
 }
 
 /// Answers whom the table answers, and returns what else it wants done.
-fn distribute(state: &mut State, effects: Vec<Effect>) -> (Vec<Job>, Option<Released>) {
+fn distribute(state: &mut State, effects: Vec<Effect>) -> (Vec<Job>, BTreeMap<Arc<str>, Released>) {
     let mut jobs = Vec::new();
-    let mut released: Option<Released> = None;
+    let mut released = BTreeMap::new();
     for effect in effects {
         match effect {
             Effect::List(list) => jobs.push(Job::List(list)),
@@ -269,8 +273,12 @@ fn distribute(state: &mut State, effects: Vec<Effect>) -> (Vec<Job>, Option<Rele
             Effect::Patch(patch) => jobs.push(Job::Patch(patch)),
             Effect::Answer(waiter, answer) => {
                 if let Answer::Route(Route::Released(stages)) = &answer {
-                    let first = released.get_or_insert_with(|| Released::first(&waiter, *stages));
-                    first.count += 1;
+                    let together = released.entry(Arc::clone(&waiter.engine));
+                    let first = Released {
+                        stages: *stages,
+                        count: 0,
+                    };
+                    together.or_insert(first).count += 1;
                 }
                 if let Some(sender) = state.waiting.remove(&waiter) {
                     // Who is gone has left, or is about to.
@@ -282,26 +290,22 @@ fn distribute(state: &mut State, effects: Vec<Effect>) -> (Vec<Job>, Option<Rele
     (jobs, released)
 }
 
-/// Requests that were let go together. One line tells of all of them.
+/// Requests for one engine that were let go together. One line tells of all of them.
 struct Released {
-    engine: Arc<str>,
     /// Of the one that waited longest.
     stages: Stages,
     count: usize,
 }
 
 impl Released {
-    fn first(waiter: &WaiterId, stages: Stages) -> Self {
-        Self {
-            engine: Arc::clone(&waiter.engine),
-            stages,
-            count: 0,
-        }
-    }
-
-    fn log(&self) {
+    fn log(&self, engine: &str) {
         let stages = reply::server_timing(&self.stages);
-        info!(engine = %self.engine, queries = self.count, stages, "queries that waited for an engine go on");
+        info!(
+            engine,
+            queries = self.count,
+            stages,
+            "queries that waited for an engine go on"
+        );
     }
 }
 
