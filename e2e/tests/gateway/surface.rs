@@ -4,7 +4,7 @@ use e2e::isolation::isolated;
 use e2e::wait::eventually;
 
 use crate::client::{GATEWAY, ask, raw_to};
-use crate::scene::{METRICS_PORT, Scene};
+use crate::scene::{DOMAIN, METRICS_PORT, NAMESPACE, Scene, address};
 
 async fn get(port: u16, path: &str) -> (Option<u16>, String) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n");
@@ -100,5 +100,66 @@ fn statistics_tell_engines_apart() {
             },
         )
         .await;
+    });
+}
+
+/// Where the agent in the pod asks whether an engine is reached.
+const PROBE_PORT: u16 = 9903;
+
+async fn probe(method: &str, authority: &str, path: &str) -> Option<u16> {
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    raw_to(([127, 0, 0, 1], PROBE_PORT).into(), request).await.status()
+}
+
+#[test]
+fn the_port_for_probes_tells_whether_an_engine_is_reached_and_nothing_else() {
+    isolated(async {
+        let mut scene = Scene::start().await;
+        let one = scene.engine("one", 11).await;
+        scene.route("gone", [12]).await;
+        let service = |name: &str| format!("{name}-service.{NAMESPACE}.svc.{DOMAIN}:3473");
+        assert_eq!(probe("GET", &service("one"), "/health/ready").await, Some(200));
+        one.set_ready(false);
+        assert_eq!(probe("GET", &service("one"), "/health/ready").await, Some(503));
+        for nobody in ["gone", "unknown"] {
+            assert_eq!(
+                probe("GET", &service(nobody), "/health/ready").await,
+                Some(503),
+                "{nobody}"
+            );
+        }
+        for (method, authority, path) in [
+            ("GET", service("one"), "/"),
+            ("GET", service("one"), "/health/ready/"),
+            ("GET", service("one"), "/health/ready/../../"),
+            ("POST", service("one"), "/health/ready"),
+            ("GET", "127.0.0.11:3473".to_owned(), "/health/ready"),
+            (
+                "GET",
+                format!("one-service.{NAMESPACE}.svc.{DOMAIN}:80"),
+                "/health/ready",
+            ),
+            ("GET", format!("one-service.other.svc.{DOMAIN}:3473"), "/health/ready"),
+        ] {
+            assert_eq!(
+                probe(method, &authority, path).await,
+                Some(404),
+                "{method} {authority}{path}"
+            );
+        }
+        assert_eq!(one.executed().len(), 0, "no query came this way");
+        assert!(scene.envoy.access_log().is_empty(), "probes are not logged");
+    });
+}
+
+#[test]
+fn what_is_for_the_pod_itself_is_not_reached_from_elsewhere() {
+    isolated(async {
+        let _scene = Scene::start().await;
+        for port in [PROBE_PORT, 9901] {
+            let elsewhere = tokio::net::TcpStream::connect((address(2), port)).await;
+            assert!(elsewhere.is_err(), "port {port} listens on other addresses");
+        }
     });
 }
