@@ -27,6 +27,9 @@ const MOMENT: Duration = Duration::from_millis(2);
 /// How long a table that has just begun is left alone, so that one that always panics does no harm.
 const RECOVERY: Duration = Duration::from_secs(1);
 
+/// Who waited less is not told of.
+const NOTICEABLE: Duration = Duration::from_secs(1);
+
 /// Something that a table wants done elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {
@@ -299,6 +302,10 @@ struct Released {
 
 impl Released {
     fn log(&self, engine: &str) {
+        // At the beginning of a rollout, queries wait for a probe and hardly notice.
+        if self.stages.released < NOTICEABLE {
+            return;
+        }
         let stages = reply::server_timing(&self.stages);
         info!(
             engine,

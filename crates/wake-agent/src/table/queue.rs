@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 /// What Envoy keeps for each stream that waits, whatever its request: headers, filters, buffers and the call to us. It is
 /// on the safe side: Envoy holds some tens of KiB.
 pub const OVERHEAD: u64 = 64 * 1024;
-/// The most that Envoy keeps of the body of one request; from there on it no longer reads.
-pub const LARGEST: u64 = 2 * 1024 * 1024;
+/// The most that Envoy keeps of the body of one request; from there on it no longer reads. It is the limit of the request
+/// and that of the connection together, and a little that is on its way.
+pub const LARGEST: u64 = 4608 * 1024;
 
 /// What a request takes up while it waits, if Envoy may have to keep that much of its body.
 pub(super) fn weight(bytes: u64) -> u64 {
