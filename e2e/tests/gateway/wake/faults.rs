@@ -84,7 +84,8 @@ fn without_the_api_server_a_query_waits_until_its_deadline(#[values(Outage::Down
         .await;
         scene.stopped("one").await;
         let waiting = tokio::spawn(ask("one"));
-        scene.until_waiting(1).await;
+        // From then on the engine is known, and not only its name.
+        scene.until_wake_requested("one").await;
         outage.begin(&scene);
         let reply = waiting.await.expect("a client");
         assert_eq!(reply.error(), (503, "engine_start_timeout".to_owned()));
@@ -99,7 +100,8 @@ fn without_the_api_server_a_query_is_let_go_once_the_engine_can_be_reached(
         let mut scene = Scene::start().await;
         scene.stopped("one").await;
         let waiting = tokio::spawn(ask("one"));
-        scene.until_waiting(1).await;
+        // From then on the engine is known, and not only its name.
+        scene.until_wake_requested("one").await;
         outage.begin(&scene);
         let _engine = scene.becomes_reachable("one", 11).await;
         waiting.await.expect("a client").answer();
