@@ -30,6 +30,10 @@ fn the_demo_and_the_handbook_keep_their_word_and_leave_no_trace() {
     let shown = demo(&place);
     assert_shows_a_rollout(&shown, 1);
     assert!(shown.contains("\ncluster    node ready in "), "{shown}");
+    assert!(
+        shown.contains("\nwake       nightly is stopped; SELECT 42  ->  42   ("),
+        "{shown}"
+    );
 
     let reader = Reader::new(&place);
     follow_suggestions(&reader, &shown);
@@ -65,7 +69,7 @@ fn assert_shows_a_rollout(shown: &str, generation: u32) {
         format!("  draining   g{old}"),
         format!("  cleaning   g{old}"),
         format!("  stable     g{generation}   "),
-        "wake       nightly is stopped; SELECT 42  ->  42   (".to_owned(),
+        "wake       nightly is ".to_owned(),
         "  * spec.template.spec.hostNetwork: Forbidden: ".to_owned(),
         "  * spec.template.spec.containers[engine].env[0].name: Forbidden: ".to_owned(),
         "Try next:".to_owned(),
