@@ -166,7 +166,7 @@ fn e2e(arguments: &[String]) -> Outcome {
 }
 
 /// Starts a cluster that has all that tests need: a node, the images, the operator.
-async fn whole_cluster() -> Result<Cluster, Box<dyn Error>> {
+pub(crate) async fn whole_cluster() -> Result<Cluster, Box<dyn Error>> {
     let root = crate::root();
     let archives = images::build(&root)?;
     let started = Instant::now();

@@ -6,9 +6,11 @@
 
 mod apply;
 mod engines;
+mod gateway;
 mod operator;
 mod programs;
 mod sample;
+mod start;
 mod table;
 mod wakes;
 
@@ -41,6 +43,10 @@ pub(crate) struct Arguments {
 enum Part {
     /// From the request to wake an engine to its new number of replicas
     Wakes,
+    /// What the wake hook costs queries to a running engine
+    Hook,
+    /// The first answer of an engine that a query wakes, on a whole cluster (needs root)
+    FirstAnswer,
 }
 
 /// How much is done of everything.
@@ -54,6 +60,12 @@ struct Extent {
     wakes: usize,
     /// Restarts of the operator.
     restarts: usize,
+    /// Turns of each gateway, for each rate.
+    rounds: usize,
+    /// The length of a turn.
+    seconds: u64,
+    /// Starts of an engine by a query.
+    starts: usize,
 }
 
 impl Extent {
@@ -62,13 +74,24 @@ impl Extent {
         black_holes: 20,
         wakes: 200,
         restarts: 5,
+        rounds: 7,
+        seconds: 5,
+        starts: 5,
     };
     const QUICK: Self = Self {
         engines: 30,
         black_holes: 3,
         wakes: 10,
         restarts: 1,
+        rounds: 1,
+        seconds: 2,
+        starts: 1,
     };
+}
+
+/// What goes on, so that nobody takes it for hung.
+fn tell(news: &str) {
+    eprintln!("bench: {news}");
 }
 
 pub(crate) fn run(root: &Path, arguments: &Arguments) -> Outcome {
@@ -83,6 +106,8 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Outcome {
     {
         lines.extend(match part {
             Part::Wakes => runtime.block_on(wakes::measure(&programs, extent))?,
+            Part::Hook => gateway::measure(&programs, extent)?,
+            Part::FirstAnswer => runtime.block_on(start::measure(extent))?,
         });
     }
     println!("\n{}", table::text(&lines));

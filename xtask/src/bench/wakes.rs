@@ -9,7 +9,7 @@ use super::operator::Starter;
 use super::programs::Programs;
 use super::sample::{Samples, milliseconds};
 use super::table::{Below, Line};
-use super::{Extent, Result};
+use super::{Extent, Result, tell};
 
 /// What somebody who is not alone may expect.
 const IDLE: Below = Below(100.0, "ms");
@@ -114,9 +114,4 @@ async fn all_at_once(fleet: &Fleet, names: &[String]) -> Result<(Duration, Durat
 
 fn names(prefix: &str, from: usize, to: usize) -> Vec<String> {
     (from..to).map(|number| format!("{prefix}-{number}")).collect()
-}
-
-/// What goes on, so that nobody takes it for hung.
-fn tell(news: &str) {
-    eprintln!("bench: {news}");
 }

@@ -4,7 +4,7 @@
 //! It can be run again at any time, over whatever an earlier run has left, and goes on from there.
 
 mod load;
-mod query;
+pub(crate) mod query;
 mod rollout;
 mod screen;
 mod wake;

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 const PORT: u16 = 80;
 
 /// The address of the gateway's Service.
-pub(super) async fn gateway(client: &Client) -> Result<SocketAddr> {
+pub(crate) async fn gateway(client: &Client) -> Result<SocketAddr> {
     let services: Api<Service> = Api::namespaced(client.clone(), NAMESPACE);
     let service = services.get(&format!("{INSTANCE}-gateway")).await?;
     let address = service.spec.and_then(|spec| spec.cluster_ip).unwrap_or_default();
@@ -28,7 +28,7 @@ pub(super) async fn gateway(client: &Client) -> Result<SocketAddr> {
 }
 
 /// What an engine answered.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub value: Value,
     pub took: Duration,
     /// Where the time went, if the engine had to be waited for.
@@ -36,7 +36,7 @@ pub(super) struct Answer {
 }
 
 /// Sends a query. If the engine is not there yet, the gateway waits for it.
-pub(super) fn ask(cluster: &Cluster, gateway: SocketAddr, engine: &str, query: &str) -> Result<Answer> {
+pub(crate) fn ask(cluster: &Cluster, gateway: SocketAddr, engine: &str, query: &str) -> Result<Answer> {
     let started = Instant::now();
     let mut connection = cluster.connect(gateway)?;
     connection.set_read_timeout(Some(PATIENCE))?;
