@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::process::{Command, ExitStatus};
 
 use localkube::tools::{Binary, Tools};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -58,6 +59,12 @@ impl Envoy {
     /// The body that the administration interface answers with.
     pub async fn admin(&self, method: &str, path: &str) -> Result<String, Box<dyn Error>> {
         ask(ADMIN, method, path).await
+    }
+
+    /// Kills it, as the kernel does when memory runs out.
+    pub fn kill(&mut self) {
+        self.program.signal(Signal::KILL);
+        self.program.wait();
     }
 
     /// How it ended, if it did.

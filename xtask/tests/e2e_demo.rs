@@ -148,6 +148,10 @@ fn follow_handbook(reader: &Reader) {
             reader.run("kubectl delete secret main-metadata-postgres-creds");
             reader.wait_for("PostgresCredentialsLost", reader_reason);
         }
+        if command.starts_with("kubectl delete fire ") {
+            // The handbook knows nothing of the second engine of the demo.
+            reader.run("kubectl delete fireng nightly");
+        }
         reader.run(&command);
         if restores {
             reader.wait_for("AllComponentsReady", reader_reason);

@@ -1,7 +1,5 @@
 //! Queries wake the engines that they are for: those that stopped by themselves, those of their own instance, and no others.
 
-use std::time::Duration;
-
 use e2e::cluster::{GatewayPod, INSTANCE, Instance, Reply, Scene};
 use firebolt_api::key::Annotation;
 use firebolt_api::{
@@ -19,8 +17,6 @@ const NEVER: &str = "never";
 const IDLE: u64 = 2;
 /// The cluster cuts times to whole seconds: something was up to a second later than it says.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
-/// How often the agent of a gateway asks for an engine while it waits for it.
-const ASKED_EVERY: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_engine_stops_and_the_next_query_wakes_it_for_at_least_an_idle_time() {
@@ -76,7 +72,6 @@ async fn queries_at_two_gateways_wake_an_engine_together_and_outlive_the_end_of_
     }
     let pods: [GatewayPod; 2] = scene.gateway_pods(INSTANCE).await;
 
-    let began = std::time::Instant::now();
     let ids: Vec<String> = (0..20).map(|number| format!("query-{number}")).collect();
     let mut queries = Vec::new();
     for (id, pod) in ids.iter().zip(pods.iter().cycle()) {
@@ -89,16 +84,13 @@ async fn queries_at_two_gateways_wake_an_engine_together_and_outlive_the_end_of_
     for id in &ids {
         assert_eq!(scene.executed_by(id), Scene::pod_names(ENGINE, 1, 1), "{id}");
     }
-    let mut patches = 0;
+    let mut patches = Vec::new();
     for pod in &pods {
         assert_eq!(pod.counts("holds_total").await, 10, "each query waits at {pod:?}");
-        patches += pod.counts("patches_total{outcome=\"stored\"}").await;
+        patches.push(pod.counts("patches_total{outcome=\"stored\"}").await);
     }
-    let rounds = 1 + began.elapsed().as_secs() / ASKED_EVERY.as_secs();
-    assert!(
-        (1..=2 * rounds).contains(&patches),
-        "{patches} patches in {rounds} rounds"
-    );
+    assert!(patches.iter().any(|count| *count > 0), "{patches:?}");
+    assert!(patches.iter().all(|count| *count <= 3), "{patches:?}");
 
     the_end_of_a_gateway_is_told_to_those_who_wait(&scene, &pods[0]).await;
 }

@@ -64,16 +64,21 @@ impl Fault {
         }
     }
 
-    /// Whether the API server does not know who asks.
-    pub fn is_unknown_account(&self) -> bool {
-        matches!(self, Self::Answered(401, _))
+    /// Whether it may help to read again who we are and whom to trust: the API server does not know us, or we do not reach
+    /// it, as after a change of its certificate authority.
+    pub fn may_be_outdated(&self) -> bool {
+        match self {
+            Self::Answered(code, _) => *code == 401,
+            Self::Unreachable(_) | Self::Silent(_) | Self::NoCluster(_) => true,
+        }
     }
 
     /// What the table is told of a patch that ended so. Admission may refuse with any status of the client's fault; what
-    /// is gone, in conflict, or too much for now may do better in a moment.
+    /// is gone, in conflict, or too much for now may do better in a moment, and so may an account that is not known while
+    /// keys are changed.
     pub fn outcome(&self) -> PatchOutcome {
         match self {
-            Self::Answered(404 | 408 | 409 | 429, _) => PatchOutcome::Failed,
+            Self::Answered(401 | 404 | 408 | 409 | 429, _) => PatchOutcome::Failed,
             Self::Answered(400..500, _) => PatchOutcome::Refused,
             Self::Answered(_, _) | Self::NoCluster(_) | Self::Unreachable(_) | Self::Silent(_) => PatchOutcome::Failed,
         }
@@ -92,8 +97,8 @@ impl Fault {
             ),
             Self::Answered(403, message) => format!(
                 "{problem}: {message} (403). \
-                 Bind the account to the Role {role} with a RoleBinding of that name, and let the Role get, list and patch \
-                 {RESOURCE}.{GROUP}; the operator keeps both, unless admission refuses them or this request."
+                 Let the account get, list and patch {RESOURCE}.{GROUP}, as the Role {role} does that the operator keeps for \
+                 its own account."
             ),
             Self::Answered(code @ 400..500, message) => format!("{problem}: {message} ({code})."),
             Self::Answered(code, message) => format!("{problem}: the API server fails: {message} ({code})."),
@@ -116,7 +121,7 @@ mod tests {
 
     #[rstest]
     #[case(answered(400), PatchOutcome::Refused)]
-    #[case(answered(401), PatchOutcome::Refused)]
+    #[case(answered(401), PatchOutcome::Failed)]
     #[case(answered(403), PatchOutcome::Refused)]
     #[case(answered(404), PatchOutcome::Failed)]
     #[case(answered(409), PatchOutcome::Failed)]

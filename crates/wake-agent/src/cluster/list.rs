@@ -59,6 +59,7 @@ impl Pages {
         let mut engines = Vec::new();
         let mut unread = BTreeMap::new();
         let mut next: Option<String> = None;
+        let mut largest = 0;
         loop {
             let size = self.size.load(Ordering::Relaxed);
             let request = request(&path, size, next.as_deref())?;
@@ -69,6 +70,7 @@ impl Pages {
                 self.size.store((size / 4).max(1), Ordering::Relaxed);
                 continue;
             };
+            largest = largest.max(page.len());
             let page: Page = serde_json::from_slice(&page)
                 .map_err(|error| Fault::Unreachable(format!("the list cannot be read: {}", decode::reason(&error))))?;
             for item in page.items {
@@ -82,6 +84,10 @@ impl Pages {
             next = page.metadata.next.filter(|next| !next.is_empty());
             if next.is_none() {
                 skipped.are(&unread);
+                // What was too large may be gone: many small pages take longer than few.
+                if largest < bytes / 4 {
+                    self.size.store((size * 2).min(PAGE), Ordering::Relaxed);
+                }
                 return Ok(engines);
             }
         }

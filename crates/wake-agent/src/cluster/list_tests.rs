@@ -112,18 +112,24 @@ async fn an_engine_out_of_shape_does_not_spoil_the_list() {
 }
 
 #[tokio::test]
-async fn pages_that_are_too_large_get_smaller_and_stay_so() {
+async fn pages_that_are_too_large_get_smaller_for_as_long_as_they_would_be() {
     let mut engines: Vec<Value> = (0..200).map(engine).collect();
     for engine in &mut engines {
         engine["spec"]["template"] = json!("x".repeat(SMALL / 100));
     }
-    let (client, asked) = client(move |limit, first| part(&engines, limit, first)).await;
+    let (large, asked) = client(move |limit, first| part(&engines, limit, first)).await;
     let pages = small();
-    assert_eq!(list(&client, &pages).await.unwrap().len(), 200);
+    assert_eq!(list(&large, &pages).await.unwrap().len(), 200);
     assert_eq!(pages.size.load(Ordering::Relaxed), 31);
     asked.lock().unwrap().clear();
-    assert_eq!(list(&client, &pages).await.unwrap().len(), 200);
+    assert_eq!(list(&large, &pages).await.unwrap().len(), 200);
     assert!(asked.lock().unwrap().iter().all(|question| question.contains(" 31 ")));
+    let engines: Vec<Value> = (0..10).map(engine).collect();
+    let (small, _) = client(move |limit, first| part(&engines, limit, first)).await;
+    for size in [62, 124, 248, 496, PAGE, PAGE] {
+        assert_eq!(list(&small, &pages).await.unwrap().len(), 10);
+        assert_eq!(pages.size.load(Ordering::Relaxed), size);
+    }
 }
 
 #[tokio::test]

@@ -108,8 +108,7 @@ impl Cluster {
 
     fn failed(&self, trouble: &Trouble, verb: &str, fault: &Fault) {
         trouble.is(fault.kind(), &fault.explain(verb, &self.namespace, &self.role));
-        if fault.is_unknown_account() {
-            // The credentials may have to be read again.
+        if fault.may_be_outdated() {
             *self.slot() = None;
         }
     }

@@ -66,8 +66,9 @@ impl Table {
 
     /// A name on no list: only a list that is newer than the request says that there is no such engine.
     fn wait_for_a_list(&mut self, now: Now, name: Arc<str>, weight: u64, effects: &mut Vec<Effect>) -> Arrival {
-        let room = self.settings.memory / 4;
-        if self.strangers.weight() + weight > room || !self.fits(weight) {
+        // One may always wait, or with little memory nobody would ever be told that there is no such engine.
+        let room = self.strangers.weight() == 0 || self.strangers.weight() + weight <= self.settings.memory / 4;
+        if !room || !self.fits(weight) {
             return Arrival::Answered(Answer::Refuse(Refusal::Full));
         }
         let number = self.next_number();

@@ -95,7 +95,7 @@ pub enum Event {
 pub enum PatchOutcome {
     /// It is stored.
     Stored,
-    /// Permissions or a policy are against it (401, 403, 422): the same again would fare no better.
+    /// Permissions or a policy are against it (403, 422 and their like): the same again would fare no better.
     Refused,
     /// It failed in any other way, a conflict included, or nobody knows. It is tried again.
     Failed,

@@ -28,8 +28,8 @@
 //! # Guarantees, whatever happens in whatever order
 //!
 //! - Every request is answered once, at its deadline at the latest, unless its client leaves.
-//! - No more requests wait than there is memory for, and no more than a quarter of it is for names on no list: made-up
-//!   names cannot take up the room, and they are not remembered.
+//! - No more requests wait than there is memory for, and no more than a quarter of it is for names on no list, unless there
+//!   is only one: made-up names cannot take up the room, and they are not remembered.
 //!   Each request counts with what Envoy may have to keep of it, and with [`OVERHEAD`].
 //! - Listings begin a quarter of a second apart, and after one the API server is left alone for four times as long as it
 //!   took, or two seconds. Probes of an engine begin a tenth of a second apart, patches of an engine half a second after a

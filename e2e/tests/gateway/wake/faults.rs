@@ -7,7 +7,7 @@ use e2e::wait::eventually;
 use rstest::rstest;
 
 use super::scene::{Plan, Scene};
-use crate::client::ask;
+use crate::client::{ask, empty, query, try_send};
 
 #[test]
 fn without_the_agent_running_engines_serve_and_stopped_ones_do_not() {
@@ -26,9 +26,11 @@ fn without_the_agent_running_engines_serve_and_stopped_ones_do_not() {
         }
         assert_eq!(ask("two").await.status, 503);
         scene.agent.restart().await;
+        scene.until_asked().await;
         let waiting = tokio::spawn(ask("two"));
+        scene.until_waiting(1).await;
         let _engine = scene.starts("two", 12).await;
-        eventually("the query that came later is answered", async || waiting.is_finished()).await;
+        waiting.await.expect("a client").answer();
     });
 }
 
@@ -47,14 +49,30 @@ fn an_agent_that_stands_still_is_passed_by() {
         }
         assert_eq!(held.await.expect("a client").status, 503, "whom it held goes on too");
         scene.agent.thaw();
-        let waiting = tokio::spawn(ask("two"));
-        scene.until_wake_requested("two").await;
-        let _engine = scene.starts("two", 12).await;
-        eventually("the gateway wakes engines again", async || {
-            ask("two").await.status == 200
-        })
-        .await;
-        drop(waiting);
+        scene.until_asked().await;
+        scene.stopped("three").await;
+        let waiting = tokio::spawn(ask("three"));
+        scene.until_wake_requested("three").await;
+        let _engine = scene.starts("three", 13).await;
+        waiting.await.expect("a client").answer();
+    });
+}
+
+#[test]
+fn when_a_gateway_is_killed_nobody_waits_on_and_the_engine_stays_asked_for() {
+    isolated_with_api_server(async {
+        let mut scene = Scene::start().await;
+        scene.stopped("one").await;
+        let waiting = tokio::spawn(try_send(empty(query("one"))));
+        scene.until_wake_requested("one").await;
+        scene.envoy.kill();
+        assert!(
+            waiting.await.expect("a client").is_err(),
+            "no answer can be given any more"
+        );
+        scene.until_waiting(0).await;
+        assert!(scene.wake_requested("one").await.is_some());
+        assert!(scene.agent.ended().is_none());
     });
 }
 
@@ -152,9 +170,9 @@ fn a_gateway_that_may_not_patch_says_so_once_and_goes_on() {
             let text = line.to_string();
             line["level"] == "WARN" && text.contains("patch") && text.contains("fireboltengines")
         };
+        assert_eq!(ask("two").await.status, 503);
         let log = scene.agent.log();
         assert_eq!(log.iter().filter(|line| told(line)).count(), 1, "{log:#?}");
-        assert_eq!(ask("two").await.status, 503);
         eventually("the other engine answers", async || ask("one").await.status == 200).await;
         assert!(scene.agent.ended().is_none());
     });

@@ -19,16 +19,19 @@ use firebolt_core::render::instance::{
 };
 use firebolt_core::resolve::Defaults;
 use firebolt_core::resolve::instance::{EffectiveInstance, resolve};
+use futures::StreamExt;
+use futures::stream::iter;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stand_ins::engine::Engine;
 
+use crate::client::ask;
 use crate::scene::{DOMAIN, METRICS_PORT, address, pod};
 
 /// The instance of the gateway.
@@ -212,12 +215,34 @@ impl Scene {
         found.expect("it was just found")
     }
 
+    /// Waits until Envoy asks the agent again: from then on it answers for names that nobody has.
+    pub async fn until_asked(&self) {
+        eventually("Envoy asks the agent", async || ask("unknown").await.status == 404).await;
+    }
+
     /// Waits until this many queries wait.
     pub async fn until_waiting(&self, count: u64) {
         eventually(&format!("{count} queries wait"), async || {
             self.agent.metric("waiting", "").await == count
         })
         .await;
+    }
+
+    /// Creates many engines that auto-stop has stopped.
+    pub async fn stopped_crowd(&self, names: &[String]) {
+        let create = |name: &String| {
+            let name = name.clone();
+            async move { self.stopped(&name).await }
+        };
+        iter(names).map(create).buffer_unordered(32).collect::<()>().await;
+    }
+
+    /// How many engines somebody has asked for.
+    pub async fn asked_for(&self) -> usize {
+        let engines = self.api_of::<FireboltEngine>().list(&ListParams::default()).await;
+        let engines = engines.expect("list the engines").items.into_iter();
+        let asked = |engine: &FireboltEngine| engine.annotations().contains_key(WAKE_ANNOTATION);
+        engines.filter(asked).count()
     }
 
     async fn create(&self, name: &str, instance: &str, replicas: i32) {

@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use firebolt_api::EnginePhase;
+use jiff::{SignedDuration, Timestamp};
 
 use super::input::Input;
 
@@ -20,14 +21,23 @@ const RESOLUTION: Duration = Duration::from_secs(1);
 /// How much of the notice is left before the route may go from pods that serve to this generation, which has none.
 ///
 /// The StatefulSet of the generation is created after the replicas were set to zero, and remembers when. That is a time
-/// of the API server: a clock of the operator that is ahead shortens the notice, one that is behind prolongs it, and
-/// meanwhile the engine serves.
+/// of the API server. A clock of the operator that is behind does not prolong the notice, since the status that announced
+/// the stop has a time by the same clock; one that is ahead shortens it.
 pub(super) fn rest(input: &Input, number: i64) -> Option<Duration> {
     let set = input.generation(number).live_set().filter(|set| set.replicas == 0)?;
     serving_beside(input, number)?;
     let notice = SignedDuration::try_from(STOP_NOTICE + RESOLUTION).ok()?;
-    let left = notice - input.now.duration_since(set.created);
+    let since = announced(input).map_or(set.created, |announced| announced.min(set.created));
+    let left = notice - input.now.duration_since(since);
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
+}
+
+/// When the status was written that speaks of the new generation, by the clock of the operator, while it is not in force.
+fn announced(input: &Input) -> Option<Timestamp> {
+    let status = input.engine.status.as_ref()?;
+    let underway = matches!(status.phase, Some(EnginePhase::Creating | EnginePhase::Switching));
+    let written = status.last_reconciled.as_ref().filter(|_| underway)?;
+    Some(written.0)
 }
 
 /// Another generation whose pods get the queries: the one that the routing Service selects; if there is none, the one
@@ -42,6 +52,7 @@ pub(super) fn serving_beside(input: &Input, number: i64) -> Option<i64> {
 mod tests {
     use firebolt_api::AutoStopReason;
     use firebolt_api::EnginePhase::{Creating, Draining, Stopped, Switching};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
     use crate::plan::engine::Write;
@@ -70,6 +81,18 @@ mod tests {
         let looks = |seconds| stopping(seconds).reported().plan().look_again;
         assert_eq!(looks(0), Some(Duration::from_secs(9)));
         assert_eq!(looks(7), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_does_not_prolong_the_notice() {
+        let behind = |seconds: i64| {
+            let announced = now() - SignedDuration::from_secs(seconds);
+            // By the clock of the API server, the generation is still to come.
+            let case = stopping(-600);
+            case.but(|case| case.engine.status.as_mut().unwrap().last_reconciled = Some(Time(announced)))
+        };
+        assert_eq!(behind(8).status().phase, Some(Creating));
+        assert_eq!(behind(9).status().phase, Some(Switching));
     }
 
     #[test]

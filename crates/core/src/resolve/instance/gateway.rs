@@ -26,6 +26,8 @@ const MEBIBYTE: u64 = 1 << 20;
 const HOLD_MEMORY: u64 = 128 * MEBIBYTE;
 /// What they may take up at least: a handful of queries, however little memory there is.
 const LEAST_HOLD_MEMORY: u64 = 8 * MEBIBYTE;
+/// What they may take up at most: the agent keeps a little of each as well, and its own memory does not grow with Envoy's.
+const MOST_HOLD_MEMORY: u64 = 512 * MEBIBYTE;
 
 /// What the pods are spread over, as far as there are enough of it.
 const SPREAD_OVER: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
@@ -85,7 +87,7 @@ fn hold_memory(pod: &PodSpec) -> u64 {
     match limit {
         // Kubernetes takes a limit of nothing for none.
         None | Some(0) => HOLD_MEMORY,
-        Some(limit) => (limit / 4).max(LEAST_HOLD_MEMORY),
+        Some(limit) => (limit / 4).clamp(LEAST_HOLD_MEMORY, MOST_HOLD_MEMORY),
     }
 }
 

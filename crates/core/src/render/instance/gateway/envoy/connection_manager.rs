@@ -118,6 +118,9 @@ pub(in crate::render::instance::gateway) const CONNECTION_LIFE: u64 = 5;
 /// Requests that a client may have under way on one HTTP/2 connection.
 const STREAMS: u32 = 100;
 
+/// What HTTP/2 clients may send beforehand where no bodies are expected: the least there is.
+const SMALL_WINDOW: u32 = 65_535;
+
 /// Clients whose orders Envoy would take. An empty list means "everyone with a private address", so it names an address
 /// that no connection comes from.
 const NOBODY: CidrRange = CidrRange {
@@ -137,6 +140,14 @@ pub(super) fn clients(envoy: &Envoy) -> ConnectionManager {
         },
         early_header_mutation_extensions: vec![with_framing()],
         stream_idle_timeout: Span::of(wake::longest_stillness(envoy)),
+        http2_protocol_options: Http2ProtocolOptions {
+            // Envoy holds as much of a request back before it has a route, and stops reading. A window that is smaller than
+            // what is kept for another attempt would never be opened again: what is kept alone would fill it.
+            initial_stream_window_size: listener::REPLAYED_BYTES,
+            // Room for all of them: requests that wait for an engine do not keep those for another from being read.
+            initial_connection_window_size: STREAMS * listener::REPLAYED_BYTES,
+            ..strict.http2_protocol_options
+        },
         // Otherwise Envoy may close a connection while the next query is on its way.
         http1_safe_max_connection_duration: Some(true),
         ..strict
@@ -181,11 +192,8 @@ fn strict(
         },
         http2_protocol_options: Http2ProtocolOptions {
             max_concurrent_streams: STREAMS,
-            // Envoy holds as much of a request back before it has a route, and stops reading. A window that is smaller than
-            // what is kept for another attempt would never be opened again: what is kept alone would fill it.
-            initial_stream_window_size: listener::REPLAYED_BYTES,
-            // Room for all of them: requests that wait for an engine do not keep those for another from being read.
-            initial_connection_window_size: STREAMS * listener::REPLAYED_BYTES,
+            initial_stream_window_size: SMALL_WINDOW,
+            initial_connection_window_size: SMALL_WINDOW,
         },
         http1_safe_max_connection_duration: None,
         max_request_headers_kb: 60,

@@ -83,8 +83,8 @@ pub(crate) fn engines(envoy: &Envoy) -> Cluster {
 }
 
 /// A client can make up names, and each that the agent does not turn away costs some 50 KiB and a few questions to DNS every
-/// second until it is forgotten. The limit bounds that, far above the number of engines of an instance. Real engines that are used now and then are better
-/// remembered for a while: their addresses are then known even if DNS fails.
+/// second until it is forgotten. The limit bounds that, far above the number of engines of an instance. Real engines that are
+/// used now and then are better remembered for a while: their addresses are then known even if DNS fails.
 fn per_name(envoy: &Envoy) -> SubClusters {
     SubClusters {
         lb_policy: "ROUND_ROBIN",

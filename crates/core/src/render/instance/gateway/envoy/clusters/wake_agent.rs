@@ -54,6 +54,8 @@ struct ExplicitHttpConfig {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Http2ProtocolOptions {
+    initial_stream_window_size: u32,
+    initial_connection_window_size: u32,
     connection_keepalive: Keepalive,
 }
 
@@ -92,7 +94,12 @@ fn protocol_options() -> ProtocolOptions {
     ProtocolOptions {
         http: HttpProtocolOptions {
             explicit_http_config: ExplicitHttpConfig {
-                http2_protocol_options: Http2ProtocolOptions { connection_keepalive },
+                http2_protocol_options: Http2ProtocolOptions {
+                    // Metrics are the only long answers, and whoever reads them slowly must not hold up the short ones.
+                    initial_stream_window_size: 65_535,
+                    initial_connection_window_size: 1024 * 1024,
+                    connection_keepalive,
+                },
             },
         },
     }
