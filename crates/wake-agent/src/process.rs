@@ -124,7 +124,9 @@ impl Signals {
     }
 
     async fn first(mut self) {
-        info!("stopping on {}", self.next().await);
+        // Waited for outside of the macro, which looks at its arguments only if somebody wants to read them.
+        let name = self.next().await;
+        info!("stopping on {name}");
         tokio::spawn(async move {
             let name = self.next().await;
             warn!("ending at once on a second signal ({name})");
@@ -137,5 +139,19 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_process_whose_log_nobody_reads_waits_for_its_signal_too() {
+        let signals = Signals::catch().unwrap();
+        let first = tokio::time::timeout(Duration::ZERO, signals.first());
+        assert!(first.await.is_err(), "nobody has sent one");
     }
 }
