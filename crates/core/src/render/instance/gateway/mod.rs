@@ -50,11 +50,16 @@ const CONFIG_FILE: &str = "envoy.yaml";
 
 /// The configuration of Envoy for this instance.
 fn bootstrap(instance: &EffectiveInstance) -> Value {
-    canonical::to_json(&envoy::bootstrap(&envoy::Envoy {
+    canonical::to_json(&envoy::bootstrap(&settings(instance)))
+}
+
+/// What the configuration of Envoy depends on, for this instance.
+fn settings(instance: &EffectiveInstance) -> envoy::Envoy<'_> {
+    envoy::Envoy {
         namespace: &instance.namespace,
         cluster_domain: &instance.cluster_domain,
         metrics_port: instance.gateway.metrics_port,
         ipv6: instance.gateway.ipv6,
         hold_timeout: instance.gateway.hold_timeout,
-    }))
+    }
 }

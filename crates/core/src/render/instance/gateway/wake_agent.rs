@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use firebolt_api::name::EngineNames;
 use firebolt_api::quantity::Quantity;
 use k8s_openapi::api::core::v1::{
     ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, ObjectFieldSelector,
     ProjectedVolumeSource, ResourceRequirements, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
-use super::{GRACE_PERIOD, TOKEN_VOLUME};
+use super::envoy::authority_suffix;
+use super::{GRACE_PERIOD, TOKEN_VOLUME, settings};
 use crate::render::instance::pod::read_only;
 use crate::resolve::instance::EffectiveInstance;
 use crate::resolve::{hardened, pull_policy};
@@ -21,9 +21,6 @@ pub(super) const NAME: &str = "wake-agent";
 
 /// The user and group that the image runs as.
 const USER: i64 = 65532;
-
-/// The port on which engines take queries.
-const QUERY_PORT: u16 = 3473;
 
 /// Where every client of the API server looks for what Kubernetes itself would put there.
 const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -58,17 +55,11 @@ fn arguments(instance: &EffectiveInstance) -> Vec<String> {
     vec![
         format!("--namespace={}", instance.namespace),
         format!("--instance={}", instance.name),
-        format!("--engine-suffix={}", engine_suffix(instance)),
+        format!("--engine-suffix={}", authority_suffix(&settings(instance))),
         format!("--hold-timeout={}", spelled(gateway.hold_timeout)),
         format!("--hold-memory={}", gateway.hold_memory),
         format!("--grace-period={GRACE_PERIOD}s"),
     ]
-}
-
-/// What follows the name of an engine in the address at which it takes queries.
-fn engine_suffix(instance: &EffectiveInstance) -> String {
-    let service = EngineNames("").routing_service();
-    format!("{}:{QUERY_PORT}", instance.service_host(&service))
 }
 
 /// One spelling for each length, so that a user who writes the same otherwise restarts nothing.
@@ -139,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::render::instance::gateway::{bootstrap, gateway_deployment};
+    use crate::render::instance::gateway::gateway_deployment;
     use crate::render::instance::tests::effective;
 
     #[rstest]
@@ -149,14 +140,6 @@ mod tests {
         assert_eq!(spelled(duration), text);
         let read: firebolt_api::Duration = text.parse().expect("a duration");
         assert_eq!(read.get(), duration);
-    }
-
-    #[test]
-    fn the_agent_and_envoy_mean_the_same_address_of_an_engine() {
-        let instance = effective(&json!({}));
-        let suffix = engine_suffix(&instance);
-        assert_eq!(suffix, "-service.data.svc.cluster.local:3473");
-        assert!(bootstrap(&instance).to_string().contains(&suffix));
     }
 
     #[rstest]

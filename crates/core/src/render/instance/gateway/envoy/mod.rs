@@ -37,6 +37,7 @@ use serde::Serialize;
 
 #[cfg(test)]
 pub(super) use connection_manager::CONNECTION_LIFE;
+pub(super) use select::authority_suffix;
 
 /// Where clients send their queries. The Service of the gateway points here.
 pub const CLIENT_PORT: u16 = 8080;

@@ -53,6 +53,6 @@ fn has(key: &'static str) -> SelectionMatch {
 }
 
 /// What follows the name of an engine in the authority of a request to it.
-pub(super) fn authority_suffix(envoy: &Envoy) -> String {
+pub(in crate::render::instance::gateway) fn authority_suffix(envoy: &Envoy) -> String {
     format!("-service.{}.svc.{}:{QUERY_PORT}", envoy.namespace, envoy.cluster_domain)
 }
