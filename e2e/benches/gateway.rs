@@ -1,6 +1,6 @@
-//! What the wake hook costs on a running engine: the rendered configuration in the real Envoy, with the hook and without,
-//! the real agent on a real API server, and a stand-in engine. `cargo xtask bench` runs it in a network of its own and
-//! shows what it prints.
+//! What the wake hook costs on a running engine: the rendered configuration in the real Envoy, with the hook and
+//! without, the real agent on a real API server, and a stand-in engine. `cargo xtask bench` runs it in a network of its
+//! own and shows what it prints.
 //!
 //! Both gateways run all the time and take turns under load, so that whatever else the machine does befalls both.
 

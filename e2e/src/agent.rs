@@ -11,7 +11,7 @@ use crate::child::Program;
 use crate::http::get;
 use crate::wait::eventually;
 
-/// Where it answers Envoy.
+/// The address on which it serves Envoy.
 const ADDRESS: &str = "127.0.0.1:9902";
 
 /// A running agent.
@@ -25,7 +25,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts the agent as the bearer of a kubeconfig, and waits until it answers.
+    /// Starts the agent with a kubeconfig, and waits until it serves.
     pub async fn start(arguments: &[String], kubeconfig: &Path) -> Self {
         let folder = TempDir::new().expect("create a folder");
         let mut command = Command::new(program());
@@ -53,27 +53,27 @@ impl Agent {
         self.program.wait();
     }
 
-    /// Starts it anew, as the kubelet does.
+    /// Restarts it, as the kubelet does.
     pub async fn restart(&mut self) {
         *self = Self::start(&self.arguments.clone(), &self.kubeconfig.clone()).await;
     }
 
-    /// Lets it stand still: its connections stay open, and nothing is answered any more.
+    /// Stops the process without ending it: its connections stay open, and get no response.
     pub fn freeze(&self) {
         self.program.signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub fn thaw(&self) {
         self.program.signal(Signal::CONT);
     }
 
-    /// Tells it that the pod ends.
+    /// Sends SIGTERM, as the kubelet does when the pod is terminated.
     pub fn terminate(&self) {
         self.program.signal(Signal::TERM);
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.program.ended()
     }
@@ -87,17 +87,17 @@ impl Agent {
         kibibytes.expect("a process has memory") * 1024
     }
 
-    /// What it logged so far. Every line must be an object.
+    /// Its log so far. Every line must be a JSON object.
     #[must_use]
     pub fn log(&self) -> Vec<Value> {
         let text = self.program.log();
-        // The last line may be half written.
+        // The last line may be incomplete.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON in the log: {line}"));
         whole.lines().map(parse).collect()
     }
 
-    /// All metrics that it serves: Envoy's and its own.
+    /// All metrics that it serves: those of Envoy and its own.
     pub async fn metrics(&self) -> String {
         get(ADDRESS, "/stats/prometheus").await.expect("read the metrics")
     }
@@ -115,7 +115,7 @@ impl Agent {
     }
 }
 
-/// Cargo puts programs into the folder above that of tests.
+/// Cargo places programs in the folder above that of tests.
 fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a program knows its path");
     let program = test.ancestors().nth(2).map(|folder| folder.join("firebolt-wake-agent"));

@@ -1,8 +1,8 @@
-//! The API server of the tier, led into the network of a test, and cut off from it as a test likes.
+//! The API server of the tier, forwarded into the network of a test, which can interrupt the connection.
 //!
-//! A network namespace has a loopback address of its own, so nothing in it reaches the machine. Files are shared, though:
-//! outside a socket in the file system leads to the API server, inside the address of the API server leads to the socket.
-//! So every kubeconfig of the cluster is good inside too.
+//! A network namespace has a loopback address of its own, so nothing in it reaches the machine. Files are shared,
+//! though: outside a socket in the file system leads to the API server, inside the address of the API server leads to
+//! the socket. So every kubeconfig of the cluster is good inside too.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,10 +16,10 @@ use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Names the socket, in the process that has the network to itself.
+/// The path of the socket, in the process inside the network of the test.
 const SOCKET_VARIABLE: &str = "E2E_API_SERVER";
 
-/// The half on the machine. It serves until the process ends.
+/// The forwarder outside the network of the test. It runs until the process exits.
 #[derive(Debug)]
 pub(crate) struct Outside {
     socket: PathBuf,
@@ -41,7 +41,7 @@ impl Outside {
         Self { socket }
     }
 
-    /// The variable that the process inside finds the socket by.
+    /// The environment variable with the path of the socket, for the process inside.
     pub fn variable(&self) -> (&'static str, &Path) {
         (SOCKET_VARIABLE, &self.socket)
     }
@@ -57,7 +57,7 @@ async fn lead_out(listener: &UnixListener, server: SocketAddr) -> io::Result<()>
     }
 }
 
-/// The API server, as it is seen in the network of a test.
+/// The API server, as reached from the network of a test.
 #[derive(Debug)]
 pub struct ApiServer {
     cluster: Cluster,
@@ -65,18 +65,18 @@ pub struct ApiServer {
     _relay: JoinHandle<()>,
 }
 
-/// Whether requests get through.
+/// Whether requests are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Open,
-    /// Nobody listens, and every connection is ended: the server is down.
+    /// Nothing listens, and every connection is closed: the server is down.
     Closed,
-    /// Connections are taken and nothing is ever answered: the server hangs.
+    /// Connections are accepted and get no response: the server hangs.
     Silent,
 }
 
 impl ApiServer {
-    /// Leads the API server into the network of this test, which must be [isolated](crate::isolation) with it.
+    /// Forwards the API server into the network of this test, which must be [isolated](crate::isolation) with it.
     pub async fn reach() -> Self {
         let cluster = Cluster::attach();
         let socket = std::env::var_os(SOCKET_VARIABLE).expect("the test is isolated with an API server");
@@ -94,23 +94,23 @@ impl ApiServer {
         }
     }
 
-    /// The cluster that it is of.
+    /// The cluster of the API server.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// From now on nobody reaches it: it is down.
+    /// Makes the API server unreachable: it is down.
     pub fn close(&self) {
         self.way.send_replace(Way::Closed);
     }
 
-    /// From now on it takes requests and answers none: it hangs.
+    /// Makes the API server accept connections and respond to none: it hangs.
     pub fn silence(&self) {
         self.way.send_replace(Way::Silent);
     }
 
-    /// From now on it can be reached again.
+    /// Makes the API server reachable again.
     pub fn open(&self) {
         self.way.send_replace(Way::Open);
     }
@@ -158,7 +158,8 @@ async fn accepted(listener: Option<&TcpListener>) -> io::Result<(TcpStream, Sock
     }
 }
 
-/// Carries what is said both ways, but in silence. What was on its way then is lost, so the connection ends with it.
+/// Forwards both directions while the way is open. A connection that was silenced is closed afterwards, because bytes
+/// are lost.
 async fn carry(mut client: TcpStream, socket: PathBuf, mut way: watch::Receiver<Way>) {
     let Ok(mut server) = UnixStream::connect(&socket).await else {
         return;

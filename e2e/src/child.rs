@@ -1,4 +1,4 @@
-//! A program that runs beside a test, with its output in files.
+//! A program that a test runs, with its output in files.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How much of a log is shown when a test fails.
+/// The number of lines of a log that are shown when a test fails.
 const TAIL_LINES: usize = 60;
 
 /// A running program. It is killed when it is dropped; if that is because a test fails, the end of its log is shown.
@@ -39,7 +39,7 @@ impl Program {
         }
     }
 
-    /// Fails with its last words if the program has ended.
+    /// Panics with the end of its log if the program has exited.
     pub(crate) fn assert_alive(&mut self) {
         let ended = self.ended();
         assert!(
@@ -50,17 +50,17 @@ impl Program {
         );
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has exited.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("ask for the state of a child")
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has exited.
     pub(crate) fn wait(&mut self) {
         self.child.wait().expect("wait for a child");
     }
 
-    /// What the kernel tells of it. `/proc` is that of the machine, where processes of a test have other numbers.
+    /// Its `/proc` status. `/proc` is that of the machine, where processes of a test have other process IDs.
     pub(crate) fn state(&self) -> String {
         let number = format!("\t{}", self.child.id());
         let threads = fs::read_dir("/proc/self/task").expect("list the own threads");
@@ -81,12 +81,12 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).expect("send a signal to a child");
     }
 
-    /// What it wrote to its standard error so far.
+    /// Its standard error so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("read the log of a child")
     }
 
-    /// What it wrote to its standard output so far.
+    /// Its standard output so far.
     pub(crate) fn output(&self) -> String {
         fs::read_to_string(&self.output).expect("read the output of a child")
     }

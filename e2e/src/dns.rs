@@ -54,7 +54,7 @@ impl Dns {
         dns
     }
 
-    /// Gives a name below the domain these addresses and no others, and waits until they are served.
+    /// Sets the addresses of a name below the domain, and waits until they are served.
     pub async fn set(&mut self, name: &str, addresses: impl IntoIterator<Item = IpAddr>) {
         let addresses: BTreeSet<IpAddr> = addresses.into_iter().collect();
         self.records.insert(name.to_owned(), addresses.clone());
@@ -71,7 +71,7 @@ impl Dns {
     }
 }
 
-/// What the resolver of the system says. A name without addresses is an error to it.
+/// The addresses from the resolver of the system. A name without addresses is an error.
 async fn served(name: &str) -> BTreeSet<IpAddr> {
     match lookup_host((name, 0)).await {
         Ok(found) => found.map(|address| address.ip()).collect(),

@@ -15,7 +15,7 @@ use crate::child::Program;
 use crate::http::ask;
 use crate::wait::eventually;
 
-/// Where Envoy tells of itself, to its own pod only.
+/// The address of the admin interface.
 const ADMIN: &str = "127.0.0.1:9901";
 
 /// A running Envoy.
@@ -37,9 +37,9 @@ impl Envoy {
         command
             .arg("-c")
             .arg(&file)
-            // Memory for hot restarts is shared by all of the machine, unlike anything else here.
+            // Hot restarts use memory that is shared by the whole machine.
             .args(["--disable-hot-restart", "--concurrency", "2", "--log-level", "warning"])
-            // The access log is written as it comes, since tests wait for it.
+            // Tests wait for the access log, so it is flushed often.
             .args(["--file-flush-interval-msec", "50"]);
         let mut envoy = Self {
             program: Program::start("envoy", &mut command, folder.path()),
@@ -56,7 +56,7 @@ impl Envoy {
         envoy
     }
 
-    /// The body that the administration interface answers with.
+    /// The body of a response of the admin interface.
     pub async fn admin(&self, method: &str, path: &str) -> Result<String, Box<dyn Error>> {
         ask(ADMIN, method, path).await
     }
@@ -67,7 +67,7 @@ impl Envoy {
         self.program.wait();
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.program.ended()
     }
@@ -80,7 +80,7 @@ impl Envoy {
         matching.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
     }
 
-    /// The addresses of all hosts that Envoy knows from the name server, and whether it takes each for healthy.
+    /// The addresses of all hosts that Envoy resolved, and whether each is healthy.
     pub async fn hosts(&self) -> BTreeMap<IpAddr, bool> {
         let text = self
             .admin("GET", "/clusters?format=json")
@@ -103,11 +103,11 @@ impl Envoy {
         hosts.filter_map(state).collect()
     }
 
-    /// The access log so far. Every line must be an object.
+    /// The access log so far. Every line must be a JSON object.
     #[must_use]
     pub fn access_log(&self) -> Vec<Value> {
         let text = self.program.output();
-        // The last line may be half written.
+        // The last line may be incomplete.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let parse = |line: &str| {
             let value = serde_json::from_str::<Value>(line);

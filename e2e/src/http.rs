@@ -1,4 +1,4 @@
-//! The simplest request there is.
+//! A minimal HTTP client.
 
 use std::error::Error;
 
@@ -9,12 +9,12 @@ use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// The body of the answer to a GET.
+/// The body of the response to a GET.
 pub(crate) async fn get(address: &str, path: &str) -> Result<String, Box<dyn Error>> {
     ask(address, "GET", path).await
 }
 
-/// The body of the answer to a request without a body, on a connection of its own.
+/// The body of the response to a request without a body, on a new connection.
 pub(crate) async fn ask(address: &str, method: &str, path: &str) -> Result<String, Box<dyn Error>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(TcpStream::connect(address).await?)).await?;
     tokio::spawn(connection);

@@ -18,11 +18,11 @@ use tokio::runtime::Builder;
 
 use crate::api_server::Outside;
 
-/// Set in the process that has the network to itself.
+/// Set in the process inside the network of the test.
 const INSIDE_VARIABLE: &str = "E2E_ISOLATED";
-/// What a test may take at most. It is a net for tests that hang, not a measure of how fast anything is.
+/// The timeout of a test. It catches tests that hang, and measures nothing.
 const LIMIT: Duration = Duration::from_mins(3);
-/// What kubelet writes for a pod: short names are completed, and names with fewer than five dots are tried so first.
+/// The resolver options that the kubelet writes for a pod: names with fewer than five dots are completed first.
 const RESOLV_CONF: &str = "search pods.svc.cluster.local svc.cluster.local cluster.local\n\
                            nameserver 127.0.0.1\noptions ndots:5\n";
 /// The only steps that need rights over the namespaces.
@@ -33,8 +33,8 @@ pub fn isolated(body: impl Future<Output = ()>) {
     run(body, |_folder| None);
 }
 
-/// Runs the body of the calling test in a network of its own, from which the [`ApiServer`](crate::api_server::ApiServer)
-/// of the tier can be reached.
+/// Runs the body of the calling test in a network of its own, from which the
+/// [`ApiServer`](crate::api_server::ApiServer) of the tier can be reached.
 pub fn isolated_with_api_server(body: impl Future<Output = ()>) {
     run(body, |folder| Some(Outside::open(folder)));
 }

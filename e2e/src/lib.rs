@@ -1,4 +1,4 @@
-//! Black-box tests of what runs in a cluster, and what they stand on.
+//! Black-box tests of the gateway and of a whole cluster, and their test environments.
 //!
 //! The gateway tier runs the real Envoy with the configuration that the operator renders for it. Each of its tests has
 //! a network of its own ([`isolation`]), in which the real CoreDNS ([`dns`]) and Envoy ([`envoy`]) use the ports that

@@ -1,12 +1,12 @@
-//! Waiting for what must come true.
+//! Waiting for a condition.
 
 use std::time::{Duration, Instant};
 
-/// How long anything that should happen soon may take on a busy machine.
+/// The timeout for anything that should happen soon, on a busy machine.
 pub const SOON: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Asks until the answer is yes, and returns how long that took. The description is for the failure.
+/// Polls until the condition holds, and returns how long that took. The description is for the failure.
 pub async fn eventually(what: &str, mut ask: impl AsyncFnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !ask().await {

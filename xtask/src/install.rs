@@ -14,11 +14,11 @@ const POLICY: &str = "admission-policy.yaml";
 /// How long the operator may take to run, and its webhooks to be trusted.
 const LIMIT: Duration = Duration::from_mins(3);
 const POLL: Duration = Duration::from_millis(200);
-/// Something that the webhooks have nothing against.
+/// An object that the webhooks accept.
 const HARMLESS: &str = "
 apiVersion: compute.firebolt.io/v1alpha1
 kind: FireboltEngineClass
-metadata: { name: rehearsal, namespace: default }
+metadata: { name: dry-run, namespace: default }
 spec: { template: { spec: { containers: [{ name: engine }] } } }
 ";
 

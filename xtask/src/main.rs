@@ -42,16 +42,17 @@ enum Task {
     /// Put the images together that a local Kubernetes runs, and import them
     Images(images::Arguments),
     /// Run a tier of tests with all that it needs, and remove what was set up afterwards
-    #[command(subcommand)]
-    Test(test::Tier),
+    Test(test::Arguments),
     /// Run a whole cluster on this machine with the operator in it, and scale an engine under load (needs root)
     Demo(demo::Arguments),
-    /// Measure what somebody waits for, and compare it with the targets (takes some minutes)
+    /// Measure what users wait for, and compare it with the targets (takes some minutes)
     Bench(bench::Arguments),
     /// Renew the files that follow from the code: CRDs, API reference
     Generate(generate::Args),
-    /// Check the walls between crates
+    /// Check the walls between crates, that modules form no cycles, and the words in names and texts
     LintDeps,
+    /// Count words that have a better one in the vocabulary of the project
+    LintWords(lint::WordsArgs),
     /// Check licences, sources and duplicate versions of the crates that are linked
     Deny(deny::Args),
     /// Inject bugs into the decision code, and check that the tests find them
@@ -66,11 +67,12 @@ fn main() -> ExitCode {
         Task::Tools(arguments) => tools::run(&arguments),
         Task::Kube(command) => kube::run(command),
         Task::Images(arguments) => images::run(&root(), arguments),
-        Task::Test(tier) => test::run(tier),
+        Task::Test(arguments) => test::run(&arguments),
         Task::Demo(arguments) => demo::run(&root(), arguments),
         Task::Bench(arguments) => bench::run(&root(), &arguments),
         Task::Generate(arguments) => generate::run(&root(), &arguments),
-        Task::LintDeps => lint::run(&root()),
+        Task::LintDeps => lint::deps(&root()),
+        Task::LintWords(arguments) => lint::words(&root(), &arguments),
         Task::Deny(arguments) => deny::run(&root(), &arguments),
         Task::Mutants(arguments) => mutants::run(&root(), &arguments),
     };
@@ -89,8 +91,8 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Cargo for another run in the repository, as a person would start it: what this run of cargo says of this crate in the
-/// environment would make build scripts of others run again.
+/// Cargo for another run in the repository, as a user would start it: the variables that this run of cargo sets for
+/// this crate would make build scripts of others run again.
 fn cargo(root: &Path) -> Command {
     let mut command = Command::new(env!("CARGO"));
     let inherited = std::env::vars_os().map(|(name, _)| name);
@@ -103,6 +105,11 @@ fn cargo(root: &Path) -> Command {
     command.current_dir(root);
     command
 }
+
+/// Arguments that make cargo compile the dependencies of programs like those of this program and of all tests, so that
+/// builds can be reused: a test among the targets adds its features, and this program adds the debug information of
+/// crates that procedural macros use too.
+const AS_TESTS: [&str; 2] = ["--test=program", "--bin=xtask"];
 
 /// Runs the command to its end and passes its exit code on.
 fn finish(command: &mut Command) -> Outcome {

@@ -47,12 +47,13 @@ fn the_demo_and_the_handbook_keep_their_word_and_leave_no_trace() {
     assert_eq!(self::interfaces(), interfaces);
 }
 
+/// What the demo prints. The progress of cargo goes to standard error.
 fn demo(place: &Place) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.args(["demo", "--dir"]).arg(place.dir());
     let shown = command.output().expect("run the demo");
     assert!(shown.status.success(), "{}", text(&shown));
-    text(&shown)
+    String::from_utf8(shown.stdout).expect("text")
 }
 
 /// Checks what the demo has to show, in its order; `generation` is the one that is rolled out.

@@ -1,4 +1,4 @@
-//! The handbook has a word on everything that users read in a status.
+//! The documentation describes every reason and phase that users read in a status.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ const INSTANCE_TYPES: &str = include_str!("../../crates/api/src/types/instance.r
 const CLASSES: &str = include_str!("../../docs/operations/classes.md");
 const INSTANCES: &str = include_str!("../../docs/operations/instances.md");
 
-/// The variants of an enum, from its source: the crates that the handbook is about are not all linked here.
+/// The variants of an enum, from its source: not all of the documented crates are linked here.
 fn variants<'source>(source: &'source str, name: &str) -> BTreeSet<&'source str> {
     let (_, after) = source
         .split_once(&format!("pub enum {name} {{\n"))
@@ -18,7 +18,7 @@ fn variants<'source>(source: &'source str, name: &str) -> BTreeSet<&'source str>
     variants.collect()
 }
 
-/// What stands in the first column of the table under a heading.
+/// The first column of the table under a heading.
 fn documented<'manual>(manual: &'manual str, heading: &str) -> BTreeSet<&'manual str> {
     let (_, after) = manual
         .split_once(&format!("\n## {heading}\n"))

@@ -1,5 +1,5 @@
-//! `cargo xtask tools` as two people, or one with a quick hand at the keyboard, meet it: with a `python3` of our own that
-//! "downloads" a kubectl in no time, or stays at it until it is told to go on.
+//! `cargo xtask tools` run by two users at once, or twice by one: with a `python3` of our own that "downloads" a
+//! kubectl instantly, or blocks until the test continues it.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};

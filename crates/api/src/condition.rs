@@ -1,6 +1,6 @@
-//! Condition types and reasons, each spelled once.
+//! Condition types and reasons, each defined once.
 //!
-//! Reasons are for programs, so they never change; messages are for people and may.
+//! Reasons are read by programs and never change. Messages are read by people and may change.
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use strum::{Display, EnumIter, IntoStaticStr};
@@ -10,58 +10,58 @@ use strum::{Display, EnumIter, IntoStaticStr};
 pub enum EngineCondition {
     /// The engine serves queries on its active generation.
     Ready,
-    /// The instance that the engine belongs to can be used.
+    /// The instance that the engine belongs to is ready.
     InstanceReady,
 }
 
 /// Reasons of the conditions of a FireboltEngine.
 ///
-/// A `Ready` condition may also carry the reason of a Warning event of the StatefulSet, such as `FailedCreate`, which
-/// Kubernetes defines and not we.
+/// A `Ready` condition may also have the reason of a Warning event of the StatefulSet, such as `FailedCreate`, which is
+/// defined by Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumIter, IntoStaticStr)]
 pub enum EngineReason {
-    /// `Ready`: the engine was just seen for the first time.
+    /// `Ready`: the engine has not been reconciled before.
     Initializing,
-    /// `Ready`, `InstanceReady`: the instance is missing or not ready; nothing downstream can work.
+    /// `Ready`, `InstanceReady`: the instance is missing or not ready, so the engine cannot work.
     InstanceNotReady,
-    /// `InstanceReady`: the instance can be used.
+    /// `InstanceReady`: the instance is ready.
     InstanceReady,
-    /// `Ready`: the engine is parked at zero replicas.
+    /// `Ready`: the engine is stopped, with zero replicas.
     Stopped,
-    /// `Ready`: a rollout is under way.
+    /// `Ready`: a rollout is in progress.
     Rolling,
     /// `Ready`: some pods of the active generation are not ready.
     PodsNotReady,
-    /// `Ready`: the engine serves.
+    /// `Ready`: the engine serves queries.
     EngineReady,
     /// `Ready`: the running queries of the old generation cannot be read.
     DrainCheckFailing,
-    /// `Ready`: the pod template sets what belongs to the operator.
+    /// `Ready`: the pod template sets fields that the operator manages.
     TemplateRejected,
-    /// `Ready`: the engine class is missing or itself rejected.
+    /// `Ready`: the engine class is missing or its template is rejected.
     FireboltEngineClassUnready,
-    /// `Ready`: the engine container asks for more than this cluster's operator allows.
+    /// `Ready`: the engine container requests more resources than the operator allows.
     ResourceBoundsExceeded,
     /// `Ready`: the new generation did not become ready in time.
     ProgressDeadlineExceeded,
-    /// `Ready`: a finalizer of somebody else holds an object that is being deleted.
+    /// `Ready`: a finalizer of another controller blocks the deletion of an object.
     ExternalFinalizer,
-    /// `Ready`: an object of somebody else has the name of the routing Service.
+    /// `Ready`: an object that the engine does not own has the name of the routing Service.
     ForeignObject,
-    /// `Ready`: the API server refuses an object of the engine.
+    /// `Ready`: the API server rejects an object of the engine.
     WriteRefused,
-    /// `Ready`: a Warning event of the StatefulSet whose own reason is not a legal condition reason.
+    /// `Ready`: a Warning event of the StatefulSet whose reason is not a valid condition reason.
     StatefulSetWarning,
 }
 
 /// Conditions of a FireboltInstance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumIter, IntoStaticStr)]
 pub enum InstanceCondition {
-    /// Metadata service and gateway are both ready.
+    /// The metadata service and the gateway are ready.
     Ready,
-    /// The metadata service answers.
+    /// The metadata service is ready.
     MetadataReady,
-    /// The gateway answers.
+    /// The gateway is ready.
     GatewayReady,
 }
 
@@ -72,11 +72,11 @@ pub enum InstanceReason {
     Ready,
     /// `Ready`: every component is ready.
     AllComponentsReady,
-    /// `Ready`: a component has not reported yet.
+    /// `Ready`: the status of a component is not known yet.
     Initializing,
-    /// The component is being created or rolled.
+    /// The component is being created or updated.
     Provisioning,
-    /// The pod template sets what belongs to the operator.
+    /// The pod template sets fields that the operator manages.
     TemplateRejected,
     /// PostgreSQL could not be created or updated.
     PostgresEnsureFailed,
@@ -86,35 +86,36 @@ pub enum InstanceReason {
     EnsureFailed,
     /// The state of the component could not be read.
     ProbeFailed,
-    /// The credentials of a PostgreSQL server whose data exists are gone.
+    /// The credentials of a PostgreSQL server are missing while its data exists.
     PostgresCredentialsLost,
-    /// `Ready`: the database may not be changed while engines depend on it.
+    /// `Ready`: the database cannot be changed while engines depend on it.
     PostgresSwitchRefused,
-    /// An object of somebody else has the name of one of ours.
+    /// An object that the instance does not own has the name of one of its objects.
     ForeignObject,
     /// The instance is being deleted.
     Deleting,
-    /// A finalizer of somebody else holds an object that is being deleted.
+    /// A finalizer of another controller blocks the deletion of an object.
     ExternalFinalizer,
-    /// Engines still refer to an instance that is being deleted.
+    /// Engines still reference an instance that is being deleted.
     DeletionBlocked,
 }
 
 /// Conditions of a FireboltEngineClass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumIter, IntoStaticStr)]
 pub enum EngineClassCondition {
-    /// Engines can use the class.
+    /// The class can be used by engines.
     Ready,
 }
 
 /// Reasons of the conditions of a FireboltEngineClass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumIter, IntoStaticStr)]
 pub enum EngineClassReason {
-    /// `Ready`: the template sets only what a class may set.
+    /// `Ready`: the template sets only fields that a class may set.
     Admissible,
-    /// `Ready`: the template sets what belongs to the operator.
+    /// `Ready`: the template sets fields that the operator manages.
     OperatorOwnedFieldSet,
-    /// `Ready`: engines still refer to a class that is being deleted, or somebody else holds it.
+    /// `Ready`: engines still reference a class that is being deleted, or a finalizer of another controller blocks its
+    /// deletion.
     DeletionBlocked,
 }
 
@@ -124,7 +125,7 @@ mod tests {
     use strum::IntoEnumIterator;
 
     #[test]
-    fn every_reason_is_a_legal_condition_reason() {
+    fn every_reason_is_a_valid_condition_reason() {
         let reasons = EngineReason::iter()
             .map(<&str>::from)
             .chain(InstanceReason::iter().map(<&str>::from))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 
-/// All definitions, in the order in which they are listed and printed.
+/// All custom resource definitions, in the order in which they are printed.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     [
@@ -18,7 +18,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     .iter()
     .map(|derived| {
         let mut crd = to_json(derived);
-        visit(&mut crd, refuse_null);
+        visit(&mut crd, remove_nullable);
         visit(&mut crd, join_lines);
         declare_name(&mut crd);
         serde_json::from_value(crd).expect("a definition without nulls is still a definition")
@@ -26,23 +26,23 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     .collect()
 }
 
-/// All definitions as one YAML stream, ready for `kubectl apply -f -`.
+/// All definitions as one YAML stream for `kubectl apply -f -`.
 #[must_use]
 pub fn crds_yaml() -> String {
     crds().iter().map(to_yaml).collect::<Vec<_>>().join("---\n")
 }
 
-/// The name of the file that a definition is shipped in.
+/// Name of the file that contains the definition.
 #[must_use]
 pub fn crd_file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)
 }
 
-/// The one way in which objects are written as YAML: numbers without a fraction have no decimal point.
+/// Serializes an object as YAML. Numbers without a fraction have no decimal point.
 #[must_use]
 pub fn to_yaml(object: &impl Serialize) -> String {
     let mut value = to_json(object);
-    visit(&mut value, shorten_number);
+    visit(&mut value, remove_decimal_point);
     serde_saphyr::to_string(&value).expect("JSON is representable as YAML")
 }
 
@@ -50,9 +50,9 @@ fn to_json(object: &impl Serialize) -> Value {
     serde_json::to_value(object).expect("a Kubernetes object is representable as JSON")
 }
 
-/// Takes back that optional fields may be `null`, which the derived schemas say of some and not of others: a field is
-/// set or left out. Only times inside pod templates keep it, since Go programs write `creationTimestamp: null` there.
-fn refuse_null(schema: &mut Value) {
+/// Removes `nullable` from optional fields, which the derived schemas set on some and not on others: a field is either
+/// set or absent. Only times inside pod templates keep it, because Go programs write `creationTimestamp: null` there.
+fn remove_nullable(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     if object.get("format").is_none_or(|format| format != "date-time") {
         object.remove("nullable");
@@ -62,20 +62,20 @@ fn refuse_null(schema: &mut Value) {
     }
 }
 
-/// Declares `metadata.name`, which every object has anyway, so that the rule about it can point to it.
+/// Declares `metadata.name`, so that the rule about the name can refer to it.
 fn declare_name(crd: &mut Value) {
     let metadata = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["metadata"] = metadata;
 }
 
-/// Joins the lines of descriptions: where a doc comment breaks its lines is of no interest to `kubectl explain`.
+/// Joins the lines of descriptions, because the line breaks of doc comments do not matter to `kubectl explain`.
 fn join_lines(schema: &mut Value) {
     if let Some(Value::String(description)) = schema.get_mut("description") {
         *description = description.replace('\n', " ");
     }
 }
 
-fn shorten_number(value: &mut Value) {
+fn remove_decimal_point(value: &mut Value) {
     let whole = value
         .is_f64()
         .then(|| value.to_string())
@@ -85,7 +85,7 @@ fn shorten_number(value: &mut Value) {
     }
 }
 
-/// Changes a value and everything inside it.
+/// Applies a change to a value and to everything inside it.
 fn visit(value: &mut Value, change: fn(&mut Value)) {
     change(value);
     match value {
@@ -99,7 +99,7 @@ fn visit(value: &mut Value, change: fn(&mut Value)) {
 mod tests {
     use super::*;
 
-    /// Client-side `kubectl apply` stores the object in an annotation, and annotations end at 256 KiB.
+    /// Client-side `kubectl apply` stores the object in an annotation, and annotations are limited to 256 KiB.
     const APPLY_LIMIT: usize = 256 * 1024;
 
     #[test]
@@ -140,18 +140,18 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_ours_is_explained() {
-        fn unexplained(path: &str, schema: &Value, found: &mut Vec<String>) {
+    fn every_field_has_a_description() {
+        fn undocumented(path: &str, schema: &Value, found: &mut Vec<String>) {
             let properties = schema.get("properties").and_then(Value::as_object);
             for (name, property) in properties.into_iter().flatten() {
                 let path = format!("{path}.{name}");
                 if property.get("description").is_none() {
                     found.push(path.clone());
                 }
-                // Pod templates are explained by Kubernetes.
+                // Pod templates are documented by Kubernetes.
                 if name != "template" {
-                    unexplained(&path, property, found);
-                    unexplained(&path, property.get("items").unwrap_or(&Value::Null), found);
+                    undocumented(&path, property, found);
+                    undocumented(&path, property.get("items").unwrap_or(&Value::Null), found);
                 }
             }
         }
@@ -160,7 +160,7 @@ mod tests {
             let schema = to_json(&crd.spec.versions[0].schema);
             for part in ["spec", "status"] {
                 let schema = &schema["openAPIV3Schema"]["properties"][part];
-                unexplained(&crd.spec.names.kind, schema, &mut found);
+                undocumented(&crd.spec.names.kind, schema, &mut found);
             }
         }
         assert!(found.is_empty(), "{found:#?}");

@@ -1,7 +1,7 @@
-//! Durations as Go writes them: `30m`, `1h30m`, `500ms`.
+//! Durations in the format of Go: `30m`, `1h30m`, `500ms`.
 //!
-//! Manifests written for Kubernetes carry this format, so it has to be read exactly as Go's `time.ParseDuration` reads
-//! it. `kube::core::Duration` is not used: it computes in floating point, and panics on values out of range.
+//! Kubernetes manifests use this format, so it is parsed exactly as Go's `time.ParseDuration` does.
+//! `kube::core::Duration` is not used: it computes in floating point, and panics on values that are out of range.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,29 +13,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::rule;
 
-/// A span of time of zero or more nanoseconds, as a Go-style string on the wire.
+/// A duration of zero or more nanoseconds, serialized as a Go-style string.
 ///
-/// The text of the user is kept and written back as it was; two durations are equal when their lengths are.
+/// The original text is kept and written back unchanged. Two durations are equal if their lengths are.
 #[derive(Clone, Debug)]
 pub struct Duration {
     text: String,
     length: time::Duration,
 }
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The text does not follow the format.
     #[error("{0:?} is not a duration: write a number and a unit of ns, us, ms, s, m or h, as in 30s, 5m or 1h30m")]
     Malformed(String),
-    /// The length does not fit 63 bits of nanoseconds, the range of a Go duration.
+    /// The length exceeds 63 bits of nanoseconds, the range of a Go duration.
     #[error("{0:?} is too long a duration: the limit is about 292 years")]
     OutOfRange(String),
 }
 
-/// What the schema accepts: the format of Go, but no negative lengths, which no field has a use for.
+/// Pattern of the schema: the format of Go without negative lengths, which no field supports.
 pub(crate) const PATTERN: &str = r"^\+?((\d+\.?\d*|\.\d+)([nuµμm]?s|m|h))+$";
-/// More than any sensible duration needs, and a bound for the cost of evaluating rules on it.
+/// Longer than any reasonable duration, and a limit for the cost of evaluating rules on it.
 pub(crate) const MAX_LENGTH: u32 = 64;
 
 impl Duration {
@@ -130,13 +130,13 @@ fn split_number(number: &str) -> Option<(&str, &str)> {
     (has_digits && !fraction.contains('.')).then_some((whole, fraction))
 }
 
-/// `whole.fraction` units in nanoseconds, or nothing if that does not fit.
+/// `whole.fraction` units in nanoseconds, or `None` on overflow.
 ///
-/// What lies below a nanosecond is cut off. Go does this last step in floating point and may differ by one nanosecond
-/// for fractions of many digits; nothing here depends on that.
+/// Fractions of a nanosecond are truncated. Go does this last step in floating point and may differ by one nanosecond
+/// for fractions of many digits, which does not matter here.
 fn scale(whole: &str, fraction: &str, unit: u64) -> Option<u64> {
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // From the last digit on, each counts a tenth of the one before it.
+    // Starting from the last digit, each counts a tenth of the one before it.
     let below = fraction
         .bytes()
         .rev()
@@ -170,7 +170,7 @@ impl JsonSchema for Duration {
     }
 }
 
-/// The schema of how long a query is held.
+/// Schema of the maximum time that a query is held.
 pub(crate) fn wake_timeout(_: &mut SchemaGenerator) -> Schema {
     within(rule::wake_timeout_range())
 }
@@ -224,7 +224,7 @@ mod tests {
     #[case("1e3s")]
     #[case("infs")]
     #[case("half an hour")]
-    fn what_is_no_duration_is_refused_with_the_format(#[case] text: &str) {
+    fn an_invalid_duration_is_rejected_with_the_format(#[case] text: &str) {
         let error = text.parse::<Duration>().unwrap_err();
         assert_eq!(error, ParseError::Malformed(text.to_owned()));
         assert!(error.to_string().contains("as in 30s"), "{error}");
@@ -235,7 +235,7 @@ mod tests {
     #[case("2562048h")]
     #[case("2562047h2562047h")]
     #[case("99999999999999999999999h")]
-    fn what_exceeds_a_go_duration_is_out_of_range(#[case] text: &str) {
+    fn a_duration_beyond_the_range_of_go_is_out_of_range(#[case] text: &str) {
         assert_eq!(
             text.parse::<Duration>().unwrap_err(),
             ParseError::OutOfRange(text.to_owned())
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_the_user_survives() {
+    fn the_original_text_is_kept() {
         let duration: Duration = serde_json::from_str("\"90m\"").unwrap();
         assert_eq!(serde_json::to_string(&duration).unwrap(), "\"90m\"");
         assert_eq!(duration, "1h30m".parse().unwrap());

@@ -1,12 +1,12 @@
-//! The keys that the operator writes into object metadata, each spelled once: labels, annotations, finalizers.
+//! Keys of labels, annotations and finalizers in object metadata, each defined once.
 
-/// Everything below this prefix in labels and annotations belongs to the operator. Pod templates may not use it.
+/// Labels and annotations with this prefix are managed by the operator. Pod templates may not use it.
 pub const RESERVED_PREFIX: &str = "firebolt.io/";
 
-/// The name under which every server-side apply of the operator is recorded.
+/// Field manager of every server-side apply of the operator.
 pub const FIELD_MANAGER: &str = "firebolt-operator";
 
-/// Defines a set of well-known keys with its list and spelling, so that neither can lack a member.
+/// Defines a set of well-known keys together with its list and spelling, so that neither can miss a member.
 macro_rules! keys {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $key:literal,)+ }) => {
         $(#[$doc])*
@@ -17,7 +17,7 @@ macro_rules! keys {
             /// Every member, in the order of definition.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The key as it stands in object metadata.
+            /// The key in object metadata.
             #[must_use]
             pub const fn key(self) -> &'static str {
                 match self { $(Self::$variant => $key),+ }
@@ -35,13 +35,13 @@ macro_rules! keys {
 keys! {
     /// Labels on the objects that the operator creates.
     Label {
-        /// On everything an engine owns: the engine's name.
+        /// Name of the engine, on every object of the engine.
         Engine = "firebolt.io/engine",
-        /// On everything that belongs to one generation of an engine: its number. The routing Service selects by it.
+        /// Number of the generation, on every object of one generation of an engine. The routing Service selects by it.
         Generation = "firebolt.io/generation",
-        /// On everything an instance owns: the instance's name.
+        /// Name of the instance, on every object of the instance.
         Instance = "firebolt.io/instance",
-        /// On everything an instance owns: which [`Component`] it belongs to.
+        /// [`Component`] that the object belongs to, on every object of an instance.
         Component = "firebolt.io/component",
     }
 }
@@ -49,39 +49,41 @@ keys! {
 keys! {
     /// Annotations that the operator writes or reads.
     Annotation {
-        /// On a FireboltEngine, written by the gateway: an RFC 3339 time at which a query asked for a stopped engine.
+        /// On a FireboltEngine, written by the gateway: the RFC 3339 time at which a query requested a stopped engine.
         WakeRequested = "firebolt.io/wake-requested",
-        /// On a StatefulSet: what it was rendered from, in one hash. Another value means another generation.
-        Fingerprint = "firebolt.io/fingerprint",
+        /// On a StatefulSet: the hash of everything that it was rendered from. A different hash leads to a new
+        /// generation.
+        TemplateHash = "firebolt.io/fingerprint",
         /// On a StatefulSet: the hash of the merged `customEngineConfig` that it was rendered from.
         CustomEngineConfigHash = "firebolt.io/custom-engine-config-hash",
         /// On a StatefulSet: the hash of the class template that it was rendered from.
         EngineClassHash = "firebolt.io/engine-class-hash",
-        /// On the pod templates of instance components: the hash of the rendered configuration. A change rolls the pods.
+        /// On the pod templates of instance components: the hash of the rendered configuration. A change restarts the
+        /// pods.
         ConfigHash = "firebolt.io/config-hash",
         /// On the pods of the metadata service: the hash of the database credentials that they read at start. A change
-        /// rolls the pods.
+        /// restarts the pods.
         CredentialsHash = "firebolt.io/credentials-hash",
         /// On the ConfigMap of the metadata service: whether the service was set up with the database that the operator
-        /// runs (`internal`) or with another (`external`).
+        /// runs (`internal`) or with an external one (`external`).
         Postgres = "firebolt.io/postgres",
     }
 }
 
 keys! {
-    /// Finalizers that hold a custom resource until its clean-up is done.
+    /// Finalizers that keep a custom resource until its cleanup is complete.
     Finalizer {
-        /// On a FireboltEngine: its generations and Services are removed first.
+        /// On a FireboltEngine: its generations and Services are deleted first.
         Engine = "compute.firebolt.io/engine-cleanup",
-        /// On a FireboltInstance: no engine refers to it and its components are removed first.
+        /// On a FireboltInstance: no engine references it and its components are deleted first.
         Instance = "compute.firebolt.io/instance-cleanup",
-        /// On a FireboltEngineClass: no engine refers to it any more.
+        /// On a FireboltEngineClass: no engine references it.
         EngineClass = "compute.firebolt.io/fireboltengineclass-deletion-guard",
     }
 }
 
 keys! {
-    /// The parts of an instance, as values of [`Label::Component`].
+    /// Components of an instance, as values of [`Label::Component`].
     Component {
         /// The PostgreSQL server that the operator runs for the metadata service.
         Postgres = "postgres",

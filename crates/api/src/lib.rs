@@ -1,12 +1,12 @@
-//! The wire contract of the operator: what users write, what the operator answers, and how everything it creates is
-//! named.
+//! The API types of the operator: the custom resources, and the names and keys of the objects that are derived from
+//! them.
 //!
-//! This crate knows nothing of the cluster, the clock or the operator's decisions. It holds the three custom resources
-//! ([`FireboltInstance`], [`FireboltEngine`], [`FireboltEngineClass`]), the names and keys that parts of the system
-//! agree on, each spelled once, and exact readers for the two text formats that Kubernetes manifests carry: durations
-//! and quantities.
+//! This crate does not access the cluster or the clock and makes no decisions. It contains the three custom resources
+//! ([`FireboltInstance`], [`FireboltEngine`], [`FireboltEngineClass`]), the names and keys that the parts of the system
+//! agree on, each defined once, and exact parsers for the two text formats of Kubernetes manifests: durations and
+//! quantities.
 //!
-//! Doc comments on the resource types are user documentation: `kubectl explain` shows them.
+//! Doc comments on the resource types are user documentation: `kubectl explain` prints them.
 
 pub mod condition;
 pub mod duration;
@@ -37,5 +37,5 @@ pub use types::storage::{
 
 /// The API group of all three kinds.
 pub const GROUP: &str = "compute.firebolt.io";
-/// The one version that is served and stored.
+/// The only version that is served and stored.
 pub const VERSION: &str = "v1alpha1";

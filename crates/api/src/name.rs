@@ -1,23 +1,24 @@
-//! The names of every object that is derived from a custom resource, and the limits that keep those names valid.
+//! Names of the objects that are derived from a custom resource, and the limits that keep these names valid.
 //!
-//! The longest constraint is not a name but a label: the StatefulSet controller labels each pod with
-//! `<statefulset>-<hash>`, and a label value ends at 63 characters.
+//! The strictest limit comes from a label: the StatefulSet controller labels each pod with `<statefulset>-<hash>`, and
+//! a label value has at most 63 characters.
 
-/// The highest generation number that names are laid out for.
+/// Highest generation number that names provide space for.
 pub const MAX_GENERATION: i64 = 99_999;
-/// The highest replica count that an engine may ask for; pod ordinals end one below it.
+/// Highest replica count of an engine. Pod ordinals end one below it.
 pub const MAX_REPLICAS: i32 = 1_000;
 
-/// The limit of a DNS label and of a label value.
+/// Maximum length of a DNS label and of a label value.
 const LABEL_LIMIT: usize = 63;
-/// What the StatefulSet controller appends to its name for the revision label: a dash and at most ten characters.
+/// Suffix of the revision label of a StatefulSet: a dash and at most ten characters.
 const REVISION_SUFFIX: usize = "-".len() + 10;
 
-/// The longest name of a FireboltEngine.
+/// Maximum length of the name of a FireboltEngine.
 pub const MAX_ENGINE_NAME: usize = LABEL_LIMIT - "-g99999".len() - REVISION_SUFFIX;
-/// The longest name of a FireboltInstance.
+/// Maximum length of the name of a FireboltInstance.
 pub const MAX_INSTANCE_NAME: usize = LABEL_LIMIT - POSTGRES_SUFFIX.len() - REVISION_SUFFIX;
-/// The longest name of a FireboltEngineClass. Nothing is named after a class; the limit keeps it usable as a label.
+/// Maximum length of the name of a FireboltEngineClass. No object is named after a class; the limit keeps the name
+/// usable as a label value.
 pub const MAX_ENGINE_CLASS_NAME: usize = LABEL_LIMIT;
 
 const POSTGRES_SUFFIX: &str = "-metadata-pg";
@@ -27,7 +28,7 @@ const POSTGRES_SUFFIX: &str = "-metadata-pg";
 pub struct EngineNames<'a>(pub &'a str);
 
 impl EngineNames<'_> {
-    /// The Service that clients and the gateway talk to. Its selector is the blue-green switch.
+    /// The Service that clients and the gateway connect to. Its selector is the blue-green switch.
     #[must_use]
     pub fn routing_service(self) -> String {
         format!("{}-service", self.0)
@@ -39,7 +40,7 @@ impl EngineNames<'_> {
         format!("{}-g{generation}", self.0)
     }
 
-    /// The headless Service that gives the pods of one generation their DNS names.
+    /// The headless Service that provides the DNS names of the pods of one generation.
     #[must_use]
     pub fn headless_service(self, generation: i64) -> String {
         format!("{}-hl", self.stateful_set(generation))
@@ -99,7 +100,7 @@ impl InstanceNames<'_> {
         format!("{}-gateway-config", self.0)
     }
 
-    /// The Role and RoleBinding that let the gateway wake engines.
+    /// The Role and RoleBinding that allow the gateway to wake engines.
     #[must_use]
     pub fn gateway_wake(self) -> String {
         format!("{}-gateway-wake", self.0)

@@ -1,21 +1,21 @@
 //! Kubernetes quantities as exact numbers: `1500m`, `1.5`, `2Gi`, `1e3`.
 //!
-//! Manifests keep the text of the user ([`Quantity`]). Where amounts are compared, [`Amount`] reads that text exactly,
-//! in whole billionths, the resolution of Kubernetes itself. The crate `kube_quantity` is not used: it reads through
-//! floating point, so that large byte counts and many decimals come out wrong.
+//! Manifests keep the original text ([`Quantity`]). Where amounts are compared, [`Amount`] parses that text exactly, in
+//! billionths, the resolution of Kubernetes itself. The crate `kube_quantity` is not used: it parses through floating
+//! point, so that large byte counts and many decimals come out wrong.
 
 use std::str::FromStr;
 
 pub use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// What the schema accepts. The pattern of Kubernetes also lets negative amounts through, which no field has a use for,
-/// and fractional exponents (`1e1.5`), which no reader understands; this one does not.
+/// Pattern of the schema. The pattern of Kubernetes also accepts negative amounts, which no field supports, and
+/// fractional exponents (`1e1.5`), which no parser understands; this one does not.
 const PATTERN: &str = r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$";
 
-/// More than any sensible quantity needs.
+/// Longer than any reasonable quantity.
 const MAX_LENGTH: u32 = 64;
 
-/// The schema of a quantity in a CRD: a number or a text, as in core types.
+/// Schema of a quantity in a CRD: a number or a text, as in core types.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     serde_json::json!({
@@ -27,14 +27,14 @@ pub fn schema() -> serde_json::Value {
 
 /// The value of a quantity, in billionths of its unit.
 ///
-/// Amounts that Kubernetes cannot represent are treated as it treats them: what is finer than a billionth is rounded up,
-/// what exceeds 2^63-1 is cut to it.
+/// Amounts that Kubernetes cannot represent are handled as Kubernetes does: fractions of a billionth are rounded up,
+/// amounts above 2^63-1 are reduced to that limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount {
     nanos: u128,
 }
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a quantity: write a number and, if needed, a unit such as m, k, M, G, Ki, Mi or Gi, as in 500m or 16Gi"
@@ -42,7 +42,7 @@ pub struct Amount {
 pub struct ParseError(String);
 
 impl Amount {
-    /// The amount in whole units, such as bytes; a part of one is left out.
+    /// The amount in whole units, such as bytes, rounded down.
     #[must_use]
     pub fn whole(self) -> u64 {
         u64::try_from(self.nanos / NANOS).expect("an amount is cut to what fits 63 bits")
@@ -52,7 +52,7 @@ impl Amount {
 const NANOS: u128 = 1_000_000_000;
 const LIMIT: u128 = (i64::MAX as u128) * NANOS;
 
-/// What the suffix of a quantity multiplies its number by.
+/// Factor that the suffix of a quantity stands for.
 enum Multiplier {
     /// Ten to this power.
     Decimal(i32),
@@ -123,7 +123,7 @@ fn exponent(text: &str) -> Option<i32> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// `whole.fraction` times ten to the `power`, in nanos: the digits stay as they are, only the point moves.
+/// `whole.fraction` times ten to the `power`, in nanos: the digits are kept and the decimal point is moved.
 fn decimal(whole: &str, fraction: &str, power: i32) -> u128 {
     let digits = || whole.bytes().chain(fraction.bytes()).map(|b| u128::from(b - b'0'));
     let shift = i64::from(power) + 9 - i64::try_from(fraction.len()).expect("a text is shorter than that");
@@ -143,8 +143,8 @@ fn binary(whole: &str, fraction: &str, power: u32) -> u128 {
     let whole = whole
         .bytes()
         .fold(0, |value, b| append_digit(value, u128::from(b - b'0')));
-    // Horner's scheme from the last digit on: dividing the floor of a sum of whole numbers by ten loses nothing that
-    // the remainders do not show.
+    // Horner's scheme, starting from the last digit: dividing the floor of a sum of whole numbers by ten loses nothing
+    // that the remainders do not show.
     let mut finer = false;
     let below = fraction.bytes().rev().fold(0, |value, b| {
         let sum = u128::from(b - b'0') * unit + value;
@@ -232,7 +232,7 @@ mod tests {
     #[case("-1")]
     #[case("++1")]
     #[case("a lot")]
-    fn what_is_no_quantity_is_refused_with_the_format(#[case] text: &str) {
+    fn an_invalid_quantity_is_rejected_with_the_format(#[case] text: &str) {
         let error = text.parse::<Amount>().unwrap_err().to_string();
         assert!(error.contains("is not a quantity") && error.contains("16Gi"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! The validation rules that the API server evaluates (CEL), each with the message its user will read.
+//! The validation rules that the API server evaluates (CEL), each with the message that the user reads.
 
 use kube::core::{Rule, validate};
 use schemars::Schema;
@@ -10,7 +10,7 @@ pub(crate) fn attach(schema: &mut Schema, rule: Rule) {
     validate(schema, rule).expect("a rule is plain JSON");
 }
 
-/// A message of which parts are computed here.
+/// A rule whose expression or message is computed.
 fn rule(expression: &str, message: &str) -> Rule {
     Rule::new(expression).message(message)
 }
@@ -29,8 +29,8 @@ fn service_name(what: &str, limit: usize) -> Rule {
     rule(
         &format!("self.metadata.name.size() <= {limit} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')"),
         &format!(
-            "the name of {what} must have at most {limit} characters, start with a lower-case letter, and hold only \
-             lower-case letters, digits and dashes, because Services and pods are named after it"
+            "the name of {what} must have at most {limit} characters, start with a lower-case letter, and contain \
+             only lower-case letters, digits and dashes, because Services and pods are named after it"
         ),
     )
     .field_path(".metadata.name")
@@ -45,16 +45,14 @@ pub(crate) fn engine_class_name() -> Rule {
     .field_path(".metadata.name")
 }
 
-/// Once set, the field may be neither changed nor removed. Stands on the parent of the field: a rule on an optional
-/// field itself is not evaluated when the field is removed. The empty string counts as unset.
+/// Once set, the field may be neither changed nor removed. The rule belongs on the parent of the field: a rule on an
+/// optional field itself is not evaluated when the field is removed. The empty string counts as unset.
 pub(crate) fn immutable_once_set(field: &str) -> Rule {
     rule(
         &format!(
             "!has(oldSelf.{field}) || oldSelf.{field} == '' || (has(self.{field}) && self.{field} == oldSelf.{field})"
         ),
-        &format!(
-            "{field} cannot be changed or removed once it is set; restore the former value, or create a new object"
-        ),
+        &format!("{field} is immutable once set; restore the previous value, or create a new object"),
     )
     .field_path(format!(".{field}"))
 }
@@ -63,20 +61,20 @@ pub(crate) fn immutable_once_set(field: &str) -> Rule {
 pub(crate) fn metadata_replicas() -> Rule {
     rule(
         "!has(self.replicas) || self.replicas == 1",
-        "replicas must be 1 or left out: the metadata service has a single writer",
+        "replicas must be 1 or unset because the metadata service has a single writer",
     )
     .field_path(".replicas")
 }
 
-/// An engine has one place for its data.
+/// An engine has at most one storage backend.
 pub(crate) fn one_storage_backend() -> Rule {
     rule(
         "[has(self.persistentVolumeClaim), has(self.emptyDir), has(self.hostPath)].filter(named, named).size() <= 1",
-        "persistentVolumeClaim, emptyDir and hostPath exclude each other; keep one of them",
+        "persistentVolumeClaim, emptyDir and hostPath are mutually exclusive; set at most one of them",
     )
 }
 
-/// An active engine is not smaller than an idle one.
+/// An active engine has at least as many replicas as an idle one.
 pub(crate) fn active_covers_idle() -> Rule {
     rule(
         "!has(self.idleReplicas) || self.activeReplicas >= self.idleReplicas",
@@ -85,8 +83,8 @@ pub(crate) fn active_covers_idle() -> Rule {
     .field_path(".activeReplicas")
 }
 
-/// No timer of the operator runs faster than once a second. A length beyond the range of durations fails to evaluate,
-/// which shows the same message.
+/// No timer of the operator runs more often than once per second. A length beyond the range of durations fails to
+/// evaluate, which shows the same message.
 pub(crate) fn duration_range() -> Rule {
     rule(
         "duration(self) >= duration('1s')",
@@ -94,7 +92,7 @@ pub(crate) fn duration_range() -> Rule {
     )
 }
 
-/// A query is held for a time that a client may be willing to wait.
+/// A query is held for at most an hour, the longest that a client can be expected to wait.
 pub(crate) fn wake_timeout_range() -> Rule {
     rule(
         "duration(self) >= duration('1s') && duration(self) <= duration('1h')",

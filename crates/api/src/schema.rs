@@ -1,12 +1,12 @@
-//! Schemas that are not derived from our own types: embedded Kubernetes types and free-form objects.
+//! Schemas that are not derived from Rust types of this crate: embedded Kubernetes types and free-form objects.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use crate::quantity;
 
-/// The structural schema of a pod template, generated from the Kubernetes release that tests run (`make generate`
-/// says how). Field descriptions are left out to keep each CRD within what client-side `kubectl apply` can store.
+/// Structural schema of a pod template, generated from the Kubernetes release that tests run (see `make generate`).
+/// Field descriptions are omitted to keep each CRD within the size that client-side `kubectl apply` can store.
 const POD_TEMPLATE: &str = include_str!("../schema/pod-template.json");
 
 pub(crate) fn pod_template(_: &mut SchemaGenerator) -> Schema {
@@ -19,8 +19,8 @@ pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     quantity::schema().try_into().expect("the schema is an object")
 }
 
-/// The schema of the type itself, for a field that is an `Option` of it: the derived schema of an optional enum with
-/// documented variants would lose the text of the field.
+/// Schema of the type itself, for a field that is an `Option` of it: the derived schema of an optional enum with
+/// documented variants would lose the description of the field.
 pub(crate) fn plain<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
 }
@@ -30,12 +30,12 @@ pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
-/// Any object, kept as it is.
+/// Any object, preserved unchanged.
 pub(crate) fn free_form(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// Conditions, of which there is one per type.
+/// Conditions, at most one per type.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -51,23 +51,23 @@ fn condition() -> Value {
         "required": ["lastTransitionTime", "message", "reason", "status", "type"],
         "properties": {
             "type": {
-                "description": "What the condition is about.",
+                "description": "Type of the condition.",
                 "type": "string",
                 "maxLength": 316,
                 "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
             },
-            "status": { "description": "Whether it holds.", "type": "string", "enum": ["True", "False", "Unknown"] },
+            "status": { "description": "Status of the condition.", "type": "string", "enum": ["True", "False", "Unknown"] },
             "reason": {
-                "description": "Why, in one word for programs.",
+                "description": "Machine-readable reason for the last transition of the condition, in CamelCase.",
                 "type": "string",
                 "minLength": 1,
                 "maxLength": 1024,
                 "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
             },
-            "message": { "description": "Why, and what to do, for people.", "type": "string", "maxLength": 32768 },
-            "lastTransitionTime": { "description": "When status last changed.", "type": "string", "format": "date-time" },
+            "message": { "description": "Human-readable explanation of the condition and of its remedy.", "type": "string", "maxLength": 32768 },
+            "lastTransitionTime": { "description": "Time at which the status of the condition last changed.", "type": "string", "format": "date-time" },
             "observedGeneration": {
-                "description": "The metadata.generation that this was decided for.",
+                "description": "The metadata.generation that the condition was computed for.",
                 "type": "integer", "format": "int64", "minimum": 0,
             },
         },

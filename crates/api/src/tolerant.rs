@@ -1,10 +1,10 @@
-//! Reading what another version of the operator may have written.
+//! Deserialization of values that another version of the operator may have written.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A value that we know, or none: a word of a newer version must not make the whole object unreadable.
+/// A known value, or `None`: a value that a newer version introduced must not make the whole object unreadable.
 pub(crate) fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(serde_json::from_value(value).ok())

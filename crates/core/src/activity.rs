@@ -1,30 +1,29 @@
-//! How busy a pod is, from the metrics that it serves.
+//! How many queries a pod is running, from its metrics.
 //!
-//! Both the drain of an old generation and auto-stop ask this one question of the same two gauges. The body comes from a
-//! pod and is not trusted: whatever is not plainly a count is a fault, because "could not tell" must never pass for
-//! "idle".
+//! The drain of an old generation and auto-stop both read the same two gauges. The body comes from a pod and is not
+//! trusted: a value that is not a count is an error, because "unknown" must never be taken for "idle".
 
 /// The gauges that together count the queries of a pod.
 const GAUGES: [&str; 2] = ["firebolt_running_queries", "firebolt_suspended_queries"];
 
-/// Why a body does not tell how busy a pod is.
+/// Why the number of queries cannot be read from a body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The body is not text.
     #[error("the metrics are not UTF-8 text")]
     NotText,
-    /// A gauge is not there.
+    /// A gauge is missing.
     #[error("the metrics have no {0}")]
     Missing(&'static str),
     /// A line of a gauge does not follow the format.
     #[error("the metrics have a malformed line for {0}")]
     Malformed(&'static str),
-    /// The value of a gauge is no count.
+    /// The value of a gauge is not a count.
     #[error("the metrics say {value:?} for {gauge}, which is no count")]
     NotACount {
         /// The gauge.
         gauge: &'static str,
-        /// What it says, cut to a readable length.
+        /// The value, truncated to a readable length.
         value: String,
     },
 }
@@ -47,10 +46,10 @@ fn total(text: &str, gauge: &'static str) -> Result<u64, Fault> {
     })
 }
 
-/// What follows the name of the gauge, if the line is a sample of it.
+/// The rest of the line after the name of the gauge, if the line is a sample of it.
 fn rest_of_sample<'a>(line: &'a str, gauge: &str) -> Option<&'a str> {
     let rest = line.trim_start().strip_prefix(gauge)?;
-    // If the name goes on, it is that of another metric.
+    // A longer name is that of another metric.
     (rest.is_empty() || rest.starts_with(['{', ' ', '\t'])).then_some(rest)
 }
 
@@ -66,7 +65,7 @@ fn value(rest: &str) -> Option<&str> {
     (timestamp_is_whole && words.next().is_none()).then_some(value)
 }
 
-/// What follows the closing brace of a set of labels. Braces and escaped quotes inside values do not count.
+/// The rest of the line after the closing brace of the labels. Braces and escaped quotes inside values are skipped.
 fn after_labels(text: &str) -> Option<&str> {
     let (mut quoted, mut escaped) = (false, false);
     for (index, byte) in text.bytes().enumerate() {
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_a_fault() {
+    fn a_body_that_is_not_text_is_an_error() {
         assert_eq!(queries(b"\xff\xfe"), Err(Fault::NotText));
     }
 

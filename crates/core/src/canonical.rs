@@ -1,8 +1,8 @@
-//! One way to write a value as text, and a short hash of it.
+//! The canonical text of a value, and a short hash of it.
 //!
-//! The text must be the same for the same value for ever: hashes of it are stored on objects, and a changed hash makes a
-//! new generation of pods. So keys are sorted here, whatever the order of the map type, and what is null or empty is
-//! left out, since client libraries differ in whether they write it.
+//! The text of a value must never change: hashes of it are stored on objects, and a changed hash creates a new generation
+//! of pods. So keys are sorted here, whatever the order of the map type, and null or empty values are left out, because
+//! client libraries differ in whether they write them.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -21,12 +21,12 @@ pub fn hash(value: &impl Serialize) -> String {
         .concat()
 }
 
-/// Any of our objects as JSON.
+/// A rendered object as JSON.
 pub(crate) fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("a Kubernetes object is representable as JSON")
 }
 
-/// Whether a value says nothing: it may as well be absent.
+/// Whether a value is equivalent to an absent one.
 pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_does_not_count() {
+    fn null_and_empty_values_do_not_change_the_hash() {
         let bare = json!({ "a": 1 });
         let padded = json!({ "a": 1, "b": null, "c": {}, "d": [], "e": { "f": "" } });
         assert_eq!(hash(&bare), hash(&padded));
     }
 
     #[test]
-    fn what_differs_differs() {
+    fn different_values_have_different_texts() {
         let values = [
             json!({ "a": 1 }),
             json!({ "a": "1" }),

@@ -2,7 +2,9 @@
 //!
 //! - `resolve` merges engine, class, instance and operator defaults into one effective value;
 //! - `render` builds Kubernetes objects, one file per object;
-//! - `plan` turns what is wanted and what was observed into an ordered list of writes;
+//! - `desired` is the desired state of each kind: resolved, and checked;
+//! - `compare` compares what was observed in the cluster with what is desired;
+//! - `plan` turns the desired and the observed state into an ordered list of writes;
 //! - `activity` reads how busy a pod is from its metrics;
 //! - `admit` knows what a user may set.
 //!
@@ -11,7 +13,12 @@
 pub mod activity;
 pub mod admit;
 mod canonical;
+pub mod compare;
+mod database;
+pub mod desired;
+mod names;
 pub mod plan;
 pub mod pods;
 pub mod render;
 pub mod resolve;
+mod text;

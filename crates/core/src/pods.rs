@@ -1,4 +1,4 @@
-//! What a pod says about itself.
+//! Reads the status of pods.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondition};
@@ -8,12 +8,12 @@ use crate::resolve::engine::ENGINE_CONTAINER;
 /// How long after the end of its grace period a pod that is being deleted is certainly not running any more: its
 /// kubelet has killed it, or its node is lost.
 const AFTER_GRACE: SignedDuration = SignedDuration::from_secs(30);
-/// How many causes are told.
+/// The maximum number of causes in a message.
 const MOST_CAUSES: usize = 3;
-/// The most that is told of a message of Kubernetes.
+/// The maximum length of a message of Kubernetes that is quoted.
 const LONGEST_MESSAGE: usize = 200;
 
-/// Whether this StatefulSet made the pod: by UID, because a later one may have the same name.
+/// Whether this StatefulSet controls the pod, by UID: a later StatefulSet may have the same name.
 #[must_use]
 pub fn is_of(pod: &Pod, stateful_set_uid: &str) -> bool {
     let owners = pod.metadata.owner_references.iter().flatten();
@@ -28,7 +28,7 @@ pub fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether the pod takes queries: it runs, is not being deleted, and reports ready.
+/// Whether the pod accepts queries: it runs, is not being deleted, and is ready.
 #[must_use]
 pub fn is_ready(pod: &Pod) -> bool {
     let running = phase(pod) == "Running";
@@ -51,8 +51,8 @@ pub fn may_run_queries(pod: &Pod, now: Timestamp) -> bool {
     running && phase(pod) == "Running" && !killed && !node_gone && !lost
 }
 
-/// Why pods are not ready, one sentence for each cause, in the order of the pods. Pods that are ready, or merely
-/// on their way, say nothing.
+/// Why pods are not ready, one sentence for each cause, in the order of the pods. Pods that are ready or starting
+/// normally are left out.
 #[must_use]
 pub fn causes<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<String> {
     let mut found: Vec<(String, &str, usize)> = Vec::new();
@@ -101,7 +101,7 @@ fn container(status: &ContainerStatus) -> Option<String> {
     if let Some(waiting) = &state.waiting {
         let reason = waiting.reason.as_deref().unwrap_or_default();
         return match reason {
-            // Both are what every pod goes through.
+            // Every pod passes through both.
             "" | "ContainerCreating" | "PodInitializing" => None,
             "CrashLoopBackOff" => Some(format!(
                 "crashes again and again: container {name} {}, {} restarts",
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_belongs_to_the_controller_that_made_it_by_uid() {
+    fn a_pod_is_controlled_by_the_owner_with_the_same_uid() {
         assert!(is_of(&pod(&running()), "u"));
         assert!(!is_of(&pod(&running()), "v"));
         assert!(!is_of(&pod(&running()), "s"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_going_is_not_ready() {
+    fn a_pod_that_is_being_deleted_is_not_ready() {
         assert!(!is_ready(&going("2026-11-16T12:00:30Z")));
     }
 
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_say_the_same_are_counted_and_not_repeated() {
+    fn pods_with_the_same_cause_are_counted_and_not_repeated() {
         let image = waiting(&json!({ "reason": "ErrImagePull", "message": "no such image" }));
         let crash = waiting(&json!({ "reason": "CrashLoopBackOff" }));
         let pods = [pod(&image), pod(&crash), pod(&image), pod(&running()), pod(&image)];

@@ -17,7 +17,7 @@ pub enum Error {
         action: &'static str,
         /// The object.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A tool is missing.
@@ -59,7 +59,7 @@ pub enum Error {
     /// The folder is not one of ours.
     #[error("use {0} for a cluster: it holds files of something else; choose a new or an empty folder")]
     ForeignFolder(PathBuf),
-    /// The folder for clusters is one that somebody else may have prepared.
+    /// The folder for clusters is one that another user may have prepared.
     #[error("keep clusters in {path}: {fault}; choose a folder that is yours alone, or one that does not exist yet")]
     UnsafeBase {
         /// The folder.
@@ -106,7 +106,7 @@ pub enum Error {
         arguments: String,
         /// How it ended.
         status: ExitStatus,
-        /// What it complained about.
+        /// Its standard error.
         stderr: String,
     },
     /// A command inside a node failed.
@@ -116,7 +116,7 @@ pub enum Error {
         node: &'static str,
         /// How it ended.
         status: ExitStatus,
-        /// What it complained about.
+        /// Its standard error.
         stderr: String,
     },
     /// An image could not be imported.
@@ -126,7 +126,7 @@ pub enum Error {
         path: PathBuf,
         /// How the importer ended.
         status: ExitStatus,
-        /// What it complained about.
+        /// Its standard error.
         stderr: String,
     },
     /// The cluster has no such node.
@@ -142,7 +142,7 @@ pub enum Error {
         "start a cluster in {0}: one with fewer nodes runs there; remove it first with `cargo xtask kube down --dir {0}`"
     )]
     FewerNodes(PathBuf),
-    /// A node cannot be had here.
+    /// This machine cannot run a node.
     #[error("start a node: {0}")]
     Impossible(String),
     /// There is no such cluster.

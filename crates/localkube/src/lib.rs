@@ -20,40 +20,24 @@
 //!
 //! Linux only, since `/proc` is read. Data does not survive: etcd never waits for the disk.
 
-mod cgroups;
 mod cluster;
 mod components;
 mod error;
-mod folder;
 mod helper;
 mod identity;
-mod images;
-mod kubeconfig;
-mod kubectl;
-mod layout;
 mod namespaces;
-mod node;
-mod pki;
-mod ports;
 mod process;
-mod provisioner;
-mod ready;
-mod relay;
-mod running;
-mod signals;
-mod status;
+mod state;
 pub mod tools;
-mod webhooks;
+mod topology;
 
-pub use cgroups::find as control_groups_of;
-pub use cluster::{ATTACH_VARIABLE, Cluster, Options, Up, default_dir, down};
-pub use components::Component;
+pub use cluster::{ATTACH_VARIABLE, Cluster, ComponentStatus, Options, Status, Up, default_dir, down, status};
 pub use components::containerd::SANDBOX_IMAGE;
 pub use error::{Error, chain};
 pub use helper::serve_as_helper;
-pub use node::Node;
+pub use process::cgroups::find as control_groups_of;
 pub use process::{COMPONENT_VARIABLE, DIR_VARIABLE, Process, find as processes_of};
-pub use status::{ComponentStatus, Status, status};
+pub use topology::{Component, Node};
 
 /// What the functions of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

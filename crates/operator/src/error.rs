@@ -1,12 +1,14 @@
-//! What ends the process, told to a person: what went wrong, where, and what to do next.
+//! Failures that end the process, with their remedies.
 
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Why the process ends other than by request.
+use firebolt_process::error::chain;
+use firebolt_runtime::error::describe;
+
+/// Why the process ends without being stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The kubeconfig that a flag names cannot be used.
@@ -17,7 +19,7 @@ pub enum Failure {
         /// The cause.
         source: kube::config::KubeconfigError,
     },
-    /// No flag says where the cluster is, and the usual places do not either.
+    /// Neither a flag nor the environment names a cluster.
     #[error("cannot find a cluster: {}", chain(.0))]
     NoCluster(#[source] kube::config::InferConfigError),
     /// The context that a flag names cannot be used.
@@ -28,7 +30,7 @@ pub enum Failure {
         /// The cause.
         source: kube::config::KubeconfigError,
     },
-    /// The client refuses its configuration, for example a bad certificate.
+    /// The configuration of the client is invalid, for example a certificate.
     #[error("cannot set up the client of the cluster at {url}: {}", describe(source))]
     Client {
         /// The API server.
@@ -36,7 +38,7 @@ pub enum Failure {
         /// The cause.
         source: kube::Error,
     },
-    /// No answer from the API server.
+    /// The API server cannot be reached.
     #[error("cannot reach the API server at {url}: {}", describe(source))]
     Unreachable {
         /// The API server.
@@ -44,20 +46,20 @@ pub enum Failure {
         /// The cause.
         source: kube::Error,
     },
-    /// No answer from the API server in time.
-    #[error("cannot reach the API server at {url}: no answer within {limit:?}")]
+    /// No response from the API server in time.
+    #[error("cannot reach the API server at {url}: no response within {limit:?}")]
     Silent {
         /// The API server.
         url: String,
-        /// How long we waited.
+        /// The timeout.
         limit: Duration,
     },
-    /// The API server does not know us.
+    /// The API server rejects the credentials.
     #[error("cannot log in to the API server at {url}: {message}")]
     Unauthorized {
         /// The API server.
         url: String,
-        /// Its words.
+        /// The message of the API server.
         message: String,
     },
     /// An address cannot be listened on.
@@ -73,7 +75,7 @@ pub enum Failure {
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(#[source] io::Error),
-    /// Another process leads now, or may.
+    /// Another process is the leader, or may become it.
     #[error("lost the lease {lease}: {reason}")]
     LeadershipLost {
         /// Namespace and name.
@@ -81,26 +83,26 @@ pub enum Failure {
         /// How.
         reason: String,
     },
-    /// A part of the process that runs for ever has ended.
-    #[error("the {part} stopped by itself: {reason}")]
+    /// A part of the process that should not end has ended.
+    #[error("the {part} ended unexpectedly: {reason}")]
     PartEnded {
         /// Which.
         part: &'static str,
         /// How.
         reason: String,
     },
-    /// Stopping took too long.
+    /// The shutdown took too long.
     #[error("cannot stop within {limit:?}: the {part} did not end")]
     StuckInShutdown {
         /// Which part.
         part: &'static str,
-        /// How long we waited.
+        /// The timeout.
         limit: Duration,
     },
 }
 
 impl Failure {
-    /// What to do next.
+    /// What the user can do.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -112,7 +114,7 @@ impl Failure {
                 "List the contexts with `kubectl config get-contexts` and name one with --context.".to_owned()
             }
             Self::Client { .. } | Self::Unreachable { .. } | Self::Silent { .. } => {
-                "Check that the API server runs, and the address and certificates that --kubeconfig and --context lead to."
+                "Check that the API server is running, and the address and certificates in the kubeconfig."
                     .to_owned()
             }
             Self::Unauthorized { .. } => {
@@ -120,21 +122,21 @@ impl Failure {
             }
             Self::Bind { flag, .. } => format!("Choose a free address with {flag}, or turn it off with {flag}=0."),
             Self::LeadershipLost { .. } => {
-                "Start the process again; it then stands by. If this happens often, look at the load of the API server \
-                 and at CPU limits, or raise --lease-duration."
+                "Restart the process; it then is on standby. If this happens often, check the load of the API server and \
+                 the CPU limits, or raise --lease-duration."
                     .to_owned()
             }
             Self::Signals(_) | Self::PartEnded { .. } => {
                 "This is a bug of the operator: please report it with the log.".to_owned()
             }
             Self::StuckInShutdown { .. } => {
-                "Raise --shutdown-timeout if the work is only slow. A lease that was held expires by itself."
+                "Raise --shutdown-timeout if reconciles are slow. The lease expires by itself."
                     .to_owned()
             }
         }
     }
 
-    /// The exit code that goes with it.
+    /// The exit code.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
@@ -151,52 +153,5 @@ impl Failure {
             | Self::PartEnded { .. }
             | Self::StuckInShutdown { .. } => ExitCode::FAILURE,
         }
-    }
-}
-
-/// An error of the client in words: those of the API server where it answered, otherwise the chain of causes.
-#[must_use]
-pub fn describe(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{} ({})", status.message.trim_end(), status.code),
-        kube::Error::Service(source) => chain(source.as_ref()),
-        other => chain(other),
-    }
-}
-
-/// An error and its causes in one line. Many errors repeat their cause in their own text; those are told once.
-#[must_use]
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
-}
-
-/// A text from outside, cut to at most `limit` characters so that it cannot flood the log.
-#[must_use]
-pub fn shortened(text: &str, limit: usize) -> String {
-    match text.char_indices().nth(limit) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(limit.saturating_sub(1)).chain(['…']).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_too_long_is_cut() {
-        assert_eq!(shortened("größe", 5), "größe");
-        assert_eq!(shortened("größer", 5), "größ…");
-        assert_eq!(shortened("", 5), "");
     }
 }

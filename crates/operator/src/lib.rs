@@ -1,29 +1,28 @@
-//! The operator process: settings, watches, leader election, health and metrics, and the controllers.
+//! The operator process: settings, caches, leader election, health and metrics, and the controllers.
 //!
 //! [`process`] puts the parts together. Only files called `apply.rs` write to the cluster.
 
-pub mod backoff;
+pub mod caches;
 pub mod cli;
-pub mod connect;
+mod connect;
+mod context;
 mod controller;
 pub mod crds;
-pub mod engine;
-pub mod engine_class;
-pub mod error;
-pub mod events;
-pub mod http;
-pub mod instance;
-pub mod key;
-pub mod leader;
-pub mod logs;
+mod engine;
+mod engine_class;
+mod engine_references;
+mod error;
+mod events;
+mod http;
+pub mod informers;
+mod instance;
+mod kind_metrics;
+mod leader;
 pub mod metrics;
-pub mod probe;
+pub mod pending;
+mod probe;
 pub mod process;
-pub mod queue;
-mod referring;
-mod seen;
+mod process_metrics;
 pub mod settings;
-pub mod signals;
-pub mod watches;
+mod status_gauges;
 pub mod webhook;
-pub mod write;

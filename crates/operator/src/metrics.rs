@@ -1,10 +1,12 @@
-//! What the operator counts, in the `OpenMetrics` text format.
+//! The metrics of the operator, in the `OpenMetrics` text format.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
+use firebolt_runtime::client::RequestMetrics;
+use firebolt_runtime::leader::Role;
+use firebolt_runtime::reconciler::ReconcileMetrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -13,13 +15,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::caches::Caches;
 use crate::engine::EngineMetrics;
 use crate::engine_class::EngineClassMetrics;
 use crate::instance::InstanceMetrics;
-use crate::leader::Role;
 use crate::probe::Pool;
-use crate::watches::Caches;
+use crate::process_metrics::ProcessMetrics;
 use crate::webhook::WebhookMetrics;
+
+/// The prefix of metrics that no other operator has.
+const PREFIX: &str = "firebolt_operator";
 
 /// The media type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -29,18 +34,25 @@ struct KindLabel {
     kind: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LeaseLabel {
+    name: String,
+}
+
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    leader: Gauge,
+    leader: Family<LeaseLabel, Gauge>,
     cached_objects: Family<KindLabel, Gauge>,
     malformed_objects: Family<KindLabel, Gauge>,
     watch_failures: Family<KindLabel, Counter>,
-    engines: EngineMetrics,
-    instances: InstanceMetrics,
-    webhook: WebhookMetrics,
-    engine_classes: EngineClassMetrics,
+    requests: RequestMetrics,
+    reconciles: ReconcileMetrics,
+    engines: Arc<EngineMetrics>,
+    instances: Arc<InstanceMetrics>,
+    webhook: Arc<WebhookMetrics>,
+    engine_classes: Arc<EngineClassMetrics>,
     /// Gauges are filled and read in one go.
     rendering: Mutex<()>,
 }
@@ -49,29 +61,22 @@ impl Metrics {
     /// Metrics of a process of this version that was started at this time.
     #[must_use]
     pub fn new(version: &'static str, started: SystemTime) -> Self {
-        let (leader, cached_objects) = (Gauge::default(), Family::default());
+        let (leader, cached_objects) = (Family::default(), Family::default());
         let (malformed_objects, watch_failures) = (Family::default(), Family::default());
-        let start_time = Gauge::<f64, AtomicU64>::default();
-        start_time.set(
-            started
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap_or(Duration::ZERO)
-                .as_secs_f64(),
-        );
-
         let mut registry = Registry::default();
+        registry.register_collector(Box::new(ProcessMetrics::new(started)));
+        let requests = RequestMetrics::register(&mut registry);
         registry.register(
-            "process_start_time_seconds",
-            "When the process was started, in seconds since 1970",
-            start_time,
+            "leader_election_master_status",
+            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master",
+            leader.clone(),
         );
-        let own = registry.sub_registry_with_prefix("firebolt_operator");
+        let own = registry.sub_registry_with_prefix(PREFIX);
         own.register(
             "build",
             "The version of the operator",
             Info::new([("version", version)]),
         );
-        own.register("leader", "1 if this process leads, otherwise 0", leader.clone());
         own.register(
             "cached_objects",
             "Readable objects in the cache",
@@ -79,7 +84,7 @@ impl Metrics {
         );
         own.register(
             "malformed_objects",
-            "Objects that cannot be read and are left alone",
+            "Objects that cannot be read and are not reconciled",
             malformed_objects.clone(),
         );
         own.register(
@@ -87,12 +92,15 @@ impl Metrics {
             "Failed attempts to list or watch",
             watch_failures.clone(),
         );
-        let engines = EngineMetrics::register(&mut registry);
-        let instances = InstanceMetrics::register(&mut registry);
-        let webhook = WebhookMetrics::register(&mut registry);
-        let engine_classes = EngineClassMetrics::register(&mut registry);
+        let reconciles = ReconcileMetrics::register(&mut registry, PREFIX);
+        let engines = Arc::new(EngineMetrics::register(&mut registry, &reconciles));
+        let instances = Arc::new(InstanceMetrics::register(&mut registry, &reconciles));
+        let webhook = Arc::new(WebhookMetrics::register(&mut registry));
+        let engine_classes = Arc::new(EngineClassMetrics::register(&mut registry, &reconciles));
         Self {
             registry,
+            requests,
+            reconciles,
             engines,
             instances,
             webhook,
@@ -105,6 +113,12 @@ impl Metrics {
         }
     }
 
+    /// Counts the requests to the API server.
+    #[must_use]
+    pub(crate) fn requests(&self) -> &RequestMetrics {
+        &self.requests
+    }
+
     /// The counter of failed attempts to list or watch a kind.
     #[must_use]
     pub fn watch_failures(&self, kind: &str) -> Counter {
@@ -112,62 +126,67 @@ impl Metrics {
             .get_or_create_owned(&KindLabel { kind: kind.to_owned() })
     }
 
-    /// What is measured about engines.
+    /// The metrics of engines.
     #[must_use]
-    pub fn engines(&self) -> &EngineMetrics {
+    pub(crate) fn engines(&self) -> &Arc<EngineMetrics> {
         &self.engines
     }
 
-    /// What is measured about instances.
+    /// The metrics of instances.
     #[must_use]
-    pub fn instances(&self) -> &InstanceMetrics {
+    pub(crate) fn instances(&self) -> &Arc<InstanceMetrics> {
         &self.instances
     }
 
-    /// What is measured about admission.
+    /// The metrics of admission.
     #[must_use]
-    pub fn webhook(&self) -> &WebhookMetrics {
+    pub fn webhook(&self) -> &Arc<WebhookMetrics> {
         &self.webhook
     }
 
-    /// What is measured about engine classes.
+    /// The metrics of engine classes.
     #[must_use]
-    pub fn engine_classes(&self) -> &EngineClassMetrics {
+    pub(crate) fn engine_classes(&self) -> &Arc<EngineClassMetrics> {
         &self.engine_classes
     }
 
-    /// All metrics as text. Role, sizes of the caches and the state of engines, instances and classes are read at this
-    /// moment, so they need no upkeep. They are told of by the leader alone, so that nobody counts them twice.
+    /// All metrics as text. Role, sizes of the caches and the state of engines, instances and classes are read now. Only the
+    /// leader exports the state of objects, so that they are not counted twice.
     #[must_use]
-    pub fn render(&self, caches: &Caches, probes: &Pool, role: Role) -> String {
+    pub(crate) fn render(&self, caches: &Caches, probes: &Pool, role: Role, lease: &str) -> String {
         let _one_at_a_time = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
+        let lease = LeaseLabel { name: lease.to_owned() };
+        let leader = self.leader.get_or_create_owned(&lease);
         match role {
             Role::Standby => {
-                self.leader.set(0);
+                leader.set(0);
             }
-            Role::Leading => {
-                self.leader.set(1);
+            Role::Leader => {
+                leader.set(1);
                 let drain_failures = |engine: &_| probes.drain_failures(engine);
                 self.engines
                     .gauges
-                    .fill(caches, &self.engines.work.reconciled, drain_failures);
-                self.instances.gauges.fill(caches, &self.instances.work.reconciled);
+                    .fill(caches, self.engines.kind.controller.last_success(), drain_failures);
+                self.instances
+                    .gauges
+                    .fill(caches, self.instances.kind.controller.last_success());
                 self.engine_classes
                     .gauges
-                    .fill(caches, &self.engine_classes.work.reconciled);
+                    .fill(caches, self.engine_classes.kind.controller.last_success());
             }
         }
         self.count(caches);
+        self.reconciles.refresh();
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string does not fail");
-        // Read anew the next time; nobody needs them in between.
+        // Read again for the next scrape; they are not needed in between.
         self.engines.gauges.clear();
         self.instances.gauges.clear();
         self.engine_classes.gauges.clear();
         text
     }
 
-    /// Shows the sizes of the caches. Those of one kind count together, whosever objects they hold.
+    /// Sets the sizes of the caches. Those of one kind count together, whoever owns their objects.
     fn count(&self, caches: &Caches) {
         let mut sizes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for cache in caches.all() {

@@ -1,7 +1,7 @@
-//! The life of the process: start, run, stop.
+//! Starts, runs and stops the parts of the process.
 //!
-//! Stopping has an order: leader-only work ends first, then the lease is released, then the servers close. As long as
-//! work may still be under way the lease is renewed, so that no other process starts on the same objects.
+//! They stop in this order: first the controllers, then the lease is released, then the servers close. While reconciles are
+//! running the lease is renewed, so that no other process reconciles the same objects.
 
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -9,7 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use kube::Client;
+use firebolt_process::http::serve;
+use firebolt_process::logs;
+use firebolt_process::signals::Signals;
+use firebolt_runtime::leader::{self, ElectionStatus, Ended, Leadership, LeaseClient, Role};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -20,42 +24,20 @@ use tracing::{error, info};
 
 use crate::cli::RunArguments;
 use crate::connect::{Connection, connect};
+use crate::context::Context;
 use crate::error::Failure;
-use crate::leader::apply::LeaseHandle;
-use crate::leader::decide::Timing;
-use crate::leader::{self, Ended, Report, Role, Term};
+use crate::leader::{REMEDIES, lease_client};
 use crate::metrics::Metrics;
+use crate::pending::Pending;
 use crate::probe::Pool;
-use crate::queue::Inboxes;
-use crate::settings::{Certificates, ListenAddress, Settings, Surroundings};
-use crate::signals::Signals;
-use crate::watches::Caches;
-use crate::webhook::Judge;
-use crate::webhook::certificates::{Served, follow_files, follow_secret, look_after};
-use crate::{engine, engine_class, http, instance, logs, webhook};
+use crate::settings::{Certificates, Environment, ListenAddress, Settings};
+use crate::webhook::Validator;
+use crate::webhook::certificates::{ServingCertificate, reload_from_files, reload_from_secret, run_controller};
+use crate::{engine, engine_class, http, informers, instance, webhook};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What controllers share.
-#[derive(Clone)]
-pub struct Context {
-    /// The client. Only files called `apply.rs` write with it.
-    pub client: Client,
-    /// The settings of the process.
-    pub settings: Arc<Settings>,
-    /// The caches of what is watched.
-    pub caches: Arc<Caches>,
-    /// Objects that the watches have seen something of.
-    pub inboxes: Inboxes,
-    /// Counts queries of pods.
-    pub probes: Pool,
-    /// What is measured.
-    pub metrics: Arc<Metrics>,
-    /// The right to write.
-    pub term: Term,
-}
-
-/// Runs the operator to its end and says how it ended.
+/// Runs the operator until it ends, and returns the exit code.
 #[must_use]
 pub fn main(arguments: RunArguments) -> ExitCode {
     let started = SystemTime::now();
@@ -69,11 +51,11 @@ pub fn main(arguments: RunArguments) -> ExitCode {
     }
 }
 
-/// Runs `life` to its end and no further: blocking calls that are still under way, such as the look-up of a name, are
-/// not waited for. A process that has lost the lease must be gone before another one acts.
-fn on_runtime<T>(life: impl Future<Output = T>) -> T {
+/// Runs `future` until it ends. Blocking calls that are still running, such as a DNS lookup, are not waited for: a process
+/// that has lost the lease must exit before another one acts.
+fn on_runtime<T>(future: impl Future<Output = T>) -> T {
     let runtime = Runtime::new().expect("the system provides threads and timers");
-    let end = runtime.block_on(life);
+    let end = runtime.block_on(future);
     runtime.shutdown_background();
     end
 }
@@ -90,7 +72,7 @@ async fn run(arguments: RunArguments, started: SystemTime) -> Result<(), Failure
 /// The tasks of a running process.
 struct Parts {
     context: Context,
-    lease: Option<LeaseHandle>,
+    lease: Option<LeaseClient>,
     election: JoinHandle<Ended>,
     work: JoinHandle<()>,
     watches: JoinSet<()>,
@@ -105,55 +87,61 @@ impl Parts {
         let health = Bound::to("--health-probe-bind-address", arguments.health_probe_bind_address).await?;
         let metrics_server = Bound::to("--metrics-bind-address", arguments.metrics_bind_address).await?;
         let webhook_server = Bound::to("--webhook-bind-address", arguments.webhook_bind_address).await?;
-        let Connection { client, namespace } = connect(&arguments).await?;
-        let surroundings = Surroundings {
+        let metrics = Arc::new(Metrics::new(VERSION, started));
+        let Connection { client, namespace } = connect(&arguments, metrics.requests()).await?;
+        let environment = Environment {
             namespace,
             host_name: host_name(),
             nonce: fastrand::u32(..),
         };
-        let settings = Arc::new(Settings::resolve(arguments, surroundings));
+        let settings = Arc::new(arguments.into_settings(environment));
         announce(&settings, &health, &metrics_server, &webhook_server);
 
-        let metrics = Arc::new(Metrics::new(VERSION, started));
         let mut watches = JoinSet::new();
-        let inboxes = Inboxes::default();
-        let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches, &inboxes));
-        let probes = engine::pool(client.clone(), &caches, &inboxes.engines, &metrics);
-        let (report, reports) = watch::channel(Report::STANDBY);
+        let pending = Pending::default();
+        let caches = Arc::new(informers::start(&client, &settings, &metrics, &mut watches, &pending));
+        let probes = engine::pool(client.clone(), &caches, &pending.engines, metrics.engines());
+        let (report, reports) = watch::channel(ElectionStatus::STANDBY);
         let (stop_work, stop_election) = (CancellationToken::new(), CancellationToken::new());
 
         let stop_servers = CancellationToken::new();
         let mut servers = JoinSet::new();
-        let served = settings.certificates.is_some().then(Arc::<Served>::default);
+        let served = settings.certificates.is_some().then(Arc::<ServingCertificate>::default);
         let health_router = http::health(Arc::clone(&caches), reports.clone(), served.clone());
         let metrics_router = http::metrics(
             Arc::clone(&metrics),
             Arc::clone(&caches),
             probes.clone(),
             reports.clone(),
+            settings
+                .lease
+                .as_ref()
+                .map(|lease| lease.name.clone())
+                .unwrap_or_default(),
             served.clone(),
         );
         for (bound, router) in [(health, health_router), (metrics_server, metrics_router)] {
             if let Some(listener) = bound.listener {
-                servers.spawn(http::serve(listener, router, stop_servers.clone()));
+                let service = TowerToHyperService::new(router);
+                servers.spawn(serve(listener, service, stop_servers.clone()));
             }
         }
 
         if let (Some(listener), Some(served), Some(certificates)) =
             (webhook_server.listener, served, settings.certificates.clone())
         {
-            let judge = Judge::new(
+            let validator = Validator::new(
                 client.clone(),
                 Arc::clone(&settings),
                 Arc::clone(&caches),
-                Arc::clone(&metrics),
+                Arc::clone(metrics.webhook()),
             );
-            let router = webhook::router(judge);
+            let router = webhook::router(validator);
             let tls = webhook::tls(Arc::clone(&served) as _);
             servers.spawn(webhook::serve(listener, tls, router, stop_servers.clone()));
             match certificates {
-                Certificates::Supplied(folder) => watches.spawn(follow_files(folder, served)),
-                Certificates::Own(own) => watches.spawn(follow_secret(client.clone(), own, served)),
+                Certificates::Supplied(folder) => watches.spawn(reload_from_files(folder, served)),
+                Certificates::Own(own) => watches.spawn(reload_from_secret(client.clone(), own, served)),
             };
         }
 
@@ -161,18 +149,17 @@ impl Parts {
             client: client.clone(),
             settings: Arc::clone(&settings),
             caches,
-            inboxes,
+            pending,
+            leadership: Leadership::new(reports.clone()),
+        };
+        let controllers = Controllers {
+            context: context.clone(),
             probes,
             metrics,
-            term: Term::new(reports.clone()),
         };
-        let work = tokio::spawn(work_while_leading(context.clone(), reports, stop_work.clone()));
-        let lease = settings.lease.as_ref().map(|lease| {
-            let timing = Timing {
-                duration: lease.duration,
-            };
-            LeaseHandle::new(client, &lease.namespace, &lease.name, &settings.identity, timing)
-        });
+        let work = tokio::spawn(run_while_leading(controllers, reports, stop_work.clone()));
+        let lease = settings.lease.as_ref();
+        let lease = lease.map(|lease| lease_client(client, lease, &settings.identity));
         let election = tokio::spawn(elect(lease.clone(), report, stop_election.clone()));
         Ok(Self {
             context,
@@ -191,9 +178,9 @@ impl Parts {
         tokio::select! {
             () = signal => self.stop().await,
             ended = &mut self.election => Err(self.election_failure(ended)),
-            ended = &mut self.work => Err(part_ended("work of the leader", ended)),
-            Some(ended) = self.watches.join_next() => Err(part_ended("watch of a kind", ended)),
-            Some(ended) = self.servers.join_next() => Err(part_ended("server of an endpoint", ended)),
+            ended = &mut self.work => Err(part_ended("controllers", ended)),
+            Some(ended) = self.watches.join_next() => Err(part_ended("informers", ended)),
+            Some(ended) = self.servers.join_next() => Err(part_ended("HTTP server", ended)),
         }
     }
 
@@ -204,14 +191,14 @@ impl Parts {
         let stuck = |part| move |_| Failure::StuckInShutdown { part, limit };
 
         self.stop_work.cancel();
-        // The lease can be lost while work drains, and then nothing of it may go on: another process leads.
+        // The lease can be lost while reconciles end. Then none may go on: another process is the leader.
         let drained = tokio::select! {
             drained = timeout_at(deadline, &mut self.work) => drained,
             ended = &mut self.election => return Err(self.election_failure(ended)),
         };
         drained
-            .map_err(stuck("work of the leader"))?
-            .map_err(|panic| part_ended("work of the leader", Err(panic)))?;
+            .map_err(stuck("controllers"))?
+            .map_err(|panic| part_ended("controllers", Err(panic)))?;
         self.stop_election.cancel();
         let ended = timeout_at(deadline, &mut self.election)
             .await
@@ -220,14 +207,14 @@ impl Parts {
             return Err(self.election_failure(ended));
         }
         self.stop_servers.cancel();
-        // A client that is slow to read its answer is no reason to fail.
+        // A client that is slow to read its response is not a failure.
         let _slow_client = timeout_at(deadline, self.servers.join_all()).await;
         info!("stopped");
         Ok(())
     }
 
     fn election_failure(&self, ended: Result<Ended, JoinError>) -> Failure {
-        // The first thing to do in each case: nothing may act in the name of a term that is over.
+        // First of all: no reconcile may go on after the term.
         self.stop_work.cancel();
         match (ended, &self.lease) {
             (Ok(Ended::Lost(loss)), Some(lease)) => Failure::LeadershipLost {
@@ -240,55 +227,72 @@ impl Parts {
     }
 }
 
-async fn elect(lease: Option<LeaseHandle>, report: watch::Sender<Report>, stop: CancellationToken) -> Ended {
+async fn elect(lease: Option<LeaseClient>, report: watch::Sender<ElectionStatus>, stop: CancellationToken) -> Ended {
     if let Some(lease) = lease {
-        return leader::run(lease, report, stop).await;
+        return leader::run(lease, REMEDIES, report, stop).await;
     }
-    report.send_replace(Report::LEADING);
+    report.send_replace(ElectionStatus::LEADER);
     stop.cancelled().await;
     Ended::Stopped
 }
 
-/// Starts leader-only work once this process leads. Ends after `stop`, when all of it has ended.
-async fn work_while_leading(context: Context, mut reports: watch::Receiver<Report>, stop: CancellationToken) {
+/// Runs the controllers once this process is the leader. Ends after `stop`, when they have ended.
+async fn run_while_leading(
+    controllers: Controllers,
+    mut reports: watch::Receiver<ElectionStatus>,
+    stop: CancellationToken,
+) {
     let leads = tokio::select! {
         () = stop.cancelled() => false,
-        changed = reports.wait_for(|report| report.role == Role::Leading) => changed.is_ok(),
+        changed = reports.wait_for(|report| report.role == Role::Leader) => changed.is_ok(),
     };
     if leads {
-        // Boxed, because it holds all controllers.
-        Box::pin(lead(context, stop.clone())).await;
+        // Boxed, because it is large.
+        Box::pin(controllers.run(stop.clone())).await;
     }
     stop.cancelled().await;
 }
 
-/// What only the leader does. It begins when the caches are complete: before that, what is there looks as if it were not.
-async fn lead(context: Context, stop: CancellationToken) {
-    if stop.run_until_cancelled(context.caches.synced()).await.is_some() {
-        tokio::join!(
-            engine::run(context.clone(), stop.clone()),
-            instance::run(context.clone(), stop.clone()),
-            engine_class::run(context.clone(), stop.clone()),
-            certify(context, stop),
-        );
+/// What only the leader runs, once the caches are synced: before that, objects seem not to exist.
+struct Controllers {
+    context: Context,
+    probes: Pool,
+    metrics: Arc<Metrics>,
+}
+
+impl Controllers {
+    async fn run(self, stop: CancellationToken) {
+        let Self {
+            context,
+            probes,
+            metrics,
+        } = self;
+        if stop.run_until_cancelled(context.caches.synced()).await.is_some() {
+            tokio::join!(
+                engine::run(context.clone(), probes, Arc::clone(metrics.engines()), stop.clone()),
+                instance::run(context.clone(), Arc::clone(metrics.instances()), stop.clone()),
+                engine_class::run(context.clone(), Arc::clone(metrics.engine_classes()), stop.clone()),
+                certify(context, stop),
+            );
+        }
     }
 }
 
-/// Looks after the certificates of the webhook, if they are the operator's own.
+/// Runs the certificate controller, if the operator issues the certificates of the webhook.
 async fn certify(context: Context, stop: CancellationToken) {
     if let Some(Certificates::Own(own)) = context.settings.certificates.clone() {
-        look_after(context.client, own, context.term, stop).await;
+        run_controller(context.client, own, context.leadership, stop).await;
     }
 }
 
 fn part_ended(part: &'static str, ended: Result<(), JoinError>) -> Failure {
     let reason = ended
         .err()
-        .map_or_else(|| "it had nothing left to do".to_owned(), |panic| panic.to_string());
+        .map_or_else(|| "it ended without an error".to_owned(), |panic| panic.to_string());
     Failure::PartEnded { part, reason }
 }
 
-/// A server's socket, open before anything else is started, so that a port in use is found at once.
+/// The socket of a server, opened before anything else is started, so that a port in use is detected at once.
 struct Bound {
     listener: Option<TcpListener>,
     address: Option<SocketAddr>,

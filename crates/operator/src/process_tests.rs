@@ -1,48 +1,48 @@
-use std::future::pending;
 use std::time::Duration;
 
 use axum::Router;
 use clap::Parser;
+use firebolt_runtime::leader::Loss;
+use kube::Client;
 
 use super::*;
 use crate::cli::{Cli, Command};
-use crate::leader::decide::Loss;
+use crate::settings::LeaseSettings;
 
-/// A process that works for ever, whatever it is told, and an election that ends as given.
+/// A process whose controllers never end, with this election.
 fn stubborn(election: impl Future<Output = Ended> + Send + 'static) -> Parts {
     let Command::Run(arguments) = Cli::parse_from(["firebolt-operator", "run"]).command else {
         panic!("parsed as another command");
     };
-    let surroundings = Surroundings {
+    let environment = Environment {
         namespace: "ns".into(),
         host_name: "host".into(),
         nonce: 0,
     };
-    let settings = Arc::new(Settings::resolve(*arguments, surroundings));
-    // Knows nothing, so that the watches have something to fail on.
+    let settings = Arc::new(arguments.into_settings(environment));
+    // Responds 404 to everything, so that the watches fail.
     let client = Client::new(Router::new(), "ns");
     let mut watches = JoinSet::new();
     let metrics = Arc::new(Metrics::new(VERSION, SystemTime::UNIX_EPOCH));
-    let inboxes = Inboxes::default();
-    let caches = Arc::new(Caches::start(&client, &settings, &metrics, &mut watches, &inboxes));
-    let probes = engine::pool(client.clone(), &caches, &inboxes.engines, &metrics);
-    let (_, reports) = watch::channel(Report::LEADING);
-    let timing = Timing {
+    let pending = Pending::default();
+    let caches = Arc::new(informers::start(&client, &settings, &metrics, &mut watches, &pending));
+    let (_, reports) = watch::channel(ElectionStatus::LEADER);
+    let lease = LeaseSettings {
+        namespace: "ns".to_owned(),
+        name: "lease".to_owned(),
         duration: Duration::from_secs(15),
     };
     Parts {
-        lease: Some(LeaseHandle::new(client.clone(), "ns", "lease", "me", timing)),
+        lease: Some(lease_client(client.clone(), &lease, "me")),
         context: Context {
             client,
             settings,
             caches,
-            inboxes,
-            probes,
-            metrics,
-            term: Term::new(reports),
+            pending,
+            leadership: Leadership::new(reports),
         },
         election: tokio::spawn(election),
-        work: tokio::spawn(pending()),
+        work: tokio::spawn(std::future::pending()),
         watches,
         servers: JoinSet::new(),
         stop_work: CancellationToken::new(),
@@ -52,7 +52,7 @@ fn stubborn(election: impl Future<Output = Ended> + Send + 'static) -> Parts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_lost_while_work_drains_ends_the_process_at_once() {
+async fn a_lease_that_is_lost_during_the_shutdown_ends_the_process_at_once() {
     let lost_at = Instant::now() + Duration::from_secs(3);
     let parts = stubborn(async move {
         tokio::time::sleep_until(lost_at).await;
@@ -64,18 +64,18 @@ async fn a_lease_that_is_lost_while_work_drains_ends_the_process_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_does_not_end_is_waited_for_until_the_timeout() {
+async fn controllers_that_do_not_end_are_waited_for_until_the_timeout() {
     let start = Instant::now();
-    let failure = stubborn(pending()).stop().await.unwrap_err();
+    let failure = stubborn(std::future::pending()).stop().await.unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "cannot stop within 10s: the work of the leader did not end"
+        "cannot stop within 10s: the controllers did not end"
     );
     assert!(start.elapsed() >= Duration::from_secs(10));
 }
 
 #[test]
-fn the_end_does_not_wait_for_blocking_calls() {
+fn the_process_does_not_wait_for_blocking_calls() {
     let (release, block) = std::sync::mpsc::channel::<()>();
     let start = std::time::Instant::now();
     on_runtime(async {

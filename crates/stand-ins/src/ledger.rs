@@ -1,8 +1,8 @@
 //! The ledger: which pod executed which query, known after the pods are gone.
 //!
-//! Engines that are told where it is report each query that has an identifier, at the beginning of its execution and
-//! once. A query that cannot be reported is not executed, so that the ledger may know of one execution too many, when
-//! an engine ends at the wrong moment, but never of one too few.
+//! Engines with the URL of the ledger report each query that has an identifier, once, at the beginning of its
+//! execution. A query that cannot be reported is not executed. So the ledger may list one execution too many, when an
+//! engine ends at the wrong moment, but never one too few.
 
 use std::collections::BTreeMap;
 use std::io;

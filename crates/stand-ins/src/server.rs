@@ -68,7 +68,7 @@ async fn serve(listener: TcpListener, router: Router, closing: CancellationToken
 async fn attend(socket: TcpStream, router: Router, closing: CancellationToken) {
     let service = TowerToHyperService::new(router);
     let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
-    // A client that goes away in the middle is none of our business.
+    // A client that disconnects early is not an error.
     tokio::select! {
         _ended = connection.as_mut() => {}
         () = closing.cancelled() => {

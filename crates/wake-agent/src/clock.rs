@@ -1,8 +1,8 @@
-//! The time, as the cluster has it.
+//! The time of the API server.
 //!
-//! The operator takes no notice of a wake time that is minutes old or in the future. Clocks of nodes can be off by that
-//! much, so each answer of the API server, which says what time it is there, corrects ours. Small differences are left
-//! alone: the answer is exact to a second only, and was on its way for a while.
+//! The operator ignores wake requests that are minutes old or in the future. The clock of a node can be wrong by that
+//! much, so each response of the API server, whose `Date` header has its time, corrects the clock of the agent. Small
+//! differences are ignored: the header is precise to a second only, and the response was on its way for a while.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -11,24 +11,23 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::table::Now;
+use crate::hold::Now;
 
-/// A difference that is not worth a correction, or not worth another one.
+/// Smaller differences are ignored.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(5);
-/// An answer that took longer says too little about the time.
+/// A response that took longer is too imprecise.
 const LONGEST_TRIP: SignedDuration = SignedDuration::from_secs(2);
 
-/// The clock of this machine, with what it is off by.
+/// The clock of the node, with its offset.
 #[derive(Debug, Default)]
-pub struct Clock {
-    /// How many milliseconds the cluster is ahead of this machine.
+pub(crate) struct Clock {
+    /// How many milliseconds the API server is ahead of the node.
     ahead: AtomicI64,
 }
 
 impl Clock {
     /// The time by both clocks.
-    #[must_use]
-    pub fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         let ahead = SignedDuration::from_millis(self.ahead.load(Ordering::Relaxed));
         let here = Timestamp::now();
         Now {
@@ -37,8 +36,8 @@ impl Clock {
         }
     }
 
-    /// An answer of the API server came, with this `Date`; the request was sent at that time of this machine.
-    pub fn learn(&self, date: &str, sent: Timestamp) {
+    /// A response of the API server has this `Date`; the request was sent at that time of the node.
+    pub(crate) fn correct_from(&self, date: &str, sent: Timestamp) {
         let received = Timestamp::now();
         let before = SignedDuration::from_millis(self.ahead.load(Ordering::Relaxed));
         let Some(measured) = measure(date, sent, received) else {
@@ -52,32 +51,32 @@ impl Clock {
         self.ahead.store(ahead, Ordering::Relaxed);
         let seconds = measured.as_secs();
         match ahead {
-            0 => info!("the clock of this node agrees with that of the API server again"),
+            0 => info!("the clock of the node agrees with the API server again"),
             1.. => warn!(
                 seconds,
-                "the clock of this node is behind that of the API server, which is used instead"
+                "the clock of the node is behind the API server, using the time of the API server"
             ),
             _ => warn!(
                 seconds,
-                "the clock of this node is ahead of that of the API server, which is used instead"
+                "the clock of the node is ahead of the API server, using the time of the API server"
             ),
         }
     }
 }
 
-/// How far the clock behind `date` is ahead of ours. None if that cannot be told.
+/// How far the clock behind `date` is ahead. None if that cannot be determined.
 fn measure(date: &str, sent: Timestamp, received: Timestamp) -> Option<SignedDuration> {
     let trip = received.duration_since(sent);
     if trip.is_negative() || trip > LONGEST_TRIP {
         return None;
     }
     let there = DateTimeParser::new().parse_timestamp(date).ok()?;
-    // It was written about half-way, and cut to the second.
+    // It was written about half-way, and truncated to the second.
     let there = there.checked_add(SignedDuration::from_millis(500)).ok()?;
     Some(there.duration_since(sent) - trip / 2)
 }
 
-/// The next correction. It moves only by what matters, so that the time does not jump about.
+/// The next offset. It changes only if the difference matters, so that the time does not jump back and forth.
 fn correct(before: SignedDuration, measured: SignedDuration) -> SignedDuration {
     if (measured - before).abs() <= TOLERANCE {
         before
@@ -101,7 +100,7 @@ mod tests {
     #[case::drifting(180, 190, 190)]
     #[case::set_right(180, 3, 0)]
     #[case::almost_right(7, 4, 7)]
-    fn only_what_matters_is_corrected(#[case] before: i64, #[case] measured: i64, #[case] after: i64) {
+    fn small_differences_are_not_corrected(#[case] before: i64, #[case] measured: i64, #[case] after: i64) {
         let seconds = SignedDuration::from_secs;
         assert_eq!(correct(seconds(before), seconds(measured)), seconds(after));
     }
@@ -111,11 +110,15 @@ mod tests {
     }
 
     #[test]
-    fn the_date_of_an_answer_tells_the_difference() {
+    fn the_offset_is_computed_from_the_date_of_a_response() {
         let date = "Mon, 01 Jun 2026 12:05:00 GMT";
         let (sent, received) = (at("2026-06-01T12:00:00Z"), at("2026-06-01T12:00:01Z"));
         assert_eq!(measure(date, sent, received), Some(SignedDuration::from_secs(300)));
-        assert_eq!(measure(date, received, sent), None, "our clock was set back meanwhile");
+        assert_eq!(
+            measure(date, received, sent),
+            None,
+            "the clock was set back in the meantime"
+        );
         assert_eq!(
             measure(date, sent, at("2026-06-01T12:00:03Z")),
             None,
@@ -125,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_off_tells_the_time_of_the_cluster() {
+    fn a_wrong_clock_returns_the_time_of_the_api_server() {
         let clock = Clock::default();
-        clock.learn("Mon, 01 Jun 2099 12:05:00 GMT", Timestamp::now());
+        clock.correct_from("Mon, 01 Jun 2099 12:05:00 GMT", Timestamp::now());
         let off = clock.now().wall.duration_since(at("2099-06-01T12:05:00Z"));
         assert!(off.abs() < SignedDuration::from_mins(1), "{off}");
     }

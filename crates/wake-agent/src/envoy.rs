@@ -1,6 +1,6 @@
-//! Requests to the Envoy beside us.
+//! Requests to the Envoy in the same pod.
 //!
-//! Each has a connection of its own: there are few, the way is short, and nothing is left over from the one before.
+//! Each request has its own connection: there are few of them, and no state is left over from an earlier one.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -14,13 +14,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How much of a head is read.
+/// The maximum size of a response head.
 const HEAD: usize = 64 * 1024;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Nobody listens there.
+pub(crate) enum Error {
+    /// The connection failed.
     #[error("cannot connect to {address}: {source}")]
     Connect {
         /// The address.
@@ -28,27 +28,27 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
-    /// The answer is not HTTP, or ended early.
-    #[error("cannot speak to Envoy: {0}")]
-    Broken(#[from] hyper::Error),
-    /// The request cannot be written.
-    #[error("cannot write a request: {0}")]
+    /// The response is not HTTP, or ended early.
+    #[error("cannot read the response of Envoy: {0}")]
+    Violation(#[from] hyper::Error),
+    /// The request is not valid.
+    #[error("cannot build the request: {0}")]
     Request(#[from] hyper::http::Error),
-    /// There is more than anybody would want to know.
-    #[error("the answer has more than {0} bytes")]
+    /// The response is too large.
+    #[error("the response has more than {0} bytes")]
     TooLarge(usize),
 }
 
-/// An answer whose body is still to come, and the connection that brings it.
-pub struct Exchange {
-    /// The answer.
-    pub response: Response<Incoming>,
-    /// Ends with the exchange, wherever that was.
-    pub connection: AbortOnDropHandle<()>,
+/// A response whose body has not been read, and its connection.
+pub(crate) struct Exchange {
+    /// The response.
+    pub(crate) response: Response<Incoming>,
+    /// Closed when the exchange is dropped.
+    pub(crate) connection: AbortOnDropHandle<()>,
 }
 
 /// Sends a request without a body.
-pub async fn send(address: SocketAddr, method: Method, path: &str, host: &str) -> Result<Exchange, Error> {
+pub(crate) async fn send(address: SocketAddr, method: Method, path: &str, host: &str) -> Result<Exchange, Error> {
     let connect = |source| Error::Connect { address, source };
     let stream = TcpStream::connect(address).await.map_err(connect)?;
     stream.set_nodelay(true).map_err(connect)?;
@@ -73,7 +73,7 @@ pub async fn send(address: SocketAddr, method: Method, path: &str, host: &str) -
 
 impl Exchange {
     /// The whole body, if it has at most `limit` bytes.
-    pub async fn text(self, limit: usize) -> Result<String, Error> {
+    pub(crate) async fn text(self, limit: usize) -> Result<String, Error> {
         let mut body = pin!(self.response.into_body());
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {

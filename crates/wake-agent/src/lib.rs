@@ -1,26 +1,26 @@
-//! The gateway sidecar: holds queries for stopped engines, asks for the engine, and lets them go when it is ready.
+//! The gateway sidecar: holds queries for stopped engines, wakes the engines, and releases the queries when they are
+//! ready.
 //!
-//! It runs beside Envoy in every gateway pod, so it stays small and links nothing of the operator.
+//! It runs beside Envoy in every gateway pod, so it is small and links nothing of the operator.
 //!
-//! - [`table`] decides and does nothing else: no I/O, no clock, no randomness.
-//! - [`desk`] shares one table between all requests and keeps its time; [`work`] does what it wants done, through
-//!   [`cluster`] and [`probe`].
-//! - [`server`] takes the questions of Envoy to the desk; [`reply`] puts the answers into HTTP.
-//! - [`drain`] sees Envoy to its end when the pod stops.
+//! - [`hold`] is the state machine that decides: no I/O, no clock, no randomness.
+//! - `hold_queue` shares one state machine between all requests and runs its timers; `executor` carries out its effects
+//!   through `cluster` (API server) and `probe` (engines, through Envoy).
+//! - `server` is the HTTP server for Envoy; `response` turns decisions into HTTP.
+//! - `drain` drains Envoy when the pod is terminated.
 
 pub mod cli;
-pub mod clock;
-pub mod cluster;
-pub mod desk;
-pub mod drain;
-pub mod envoy;
-pub mod error;
-pub mod logs;
-pub mod metrics;
-pub mod probe;
+mod clock;
+mod cluster;
+mod drain;
+mod envoy;
+mod error;
+mod executor;
+pub mod hold;
+mod hold_queue;
+mod merged_metrics;
+mod metrics;
+mod probe;
 pub mod process;
-pub mod reply;
-pub mod server;
-pub mod stats;
-pub mod table;
-pub mod work;
+mod response;
+mod server;

@@ -1,4 +1,4 @@
-//! What the agent counts.
+//! The metrics of the agent.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::desk::Occupancy;
+use crate::hold::Occupancy;
 
-/// Every answer that can be counted. No label is ever a name that a client sent.
+/// Every value of the label `answer`. No label ever contains text that a client sent.
 const ANSWERS: [&str; 12] = [
     "ready",
     "reachable",
     "released",
-    "blind",
+    "fail_open",
     "malformed",
     "not_found",
     "stopped",
@@ -29,7 +29,8 @@ const ANSWERS: [&str; 12] = [
     "gone",
 ];
 
-/// Upper bounds of waits in seconds: an engine that runs already takes a moment, one that has to be scheduled minutes.
+/// The buckets of the wait in seconds: an engine that is running takes a moment, one that has to be scheduled takes
+/// minutes.
 const WAITS: [f64; 11] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -42,13 +43,13 @@ struct OutcomeLabel {
     outcome: &'static str,
 }
 
-/// The counters of the process.
+/// The metrics of the process.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<AnswerLabel, Counter>,
-    /// Requests that had to wait.
-    pub holds: Counter,
+    /// Requests that were held.
+    pub(crate) holds: Counter,
     wait: Histogram,
     patches: Family<OutcomeLabel, Counter>,
     listings: Family<OutcomeLabel, Counter>,
@@ -80,20 +81,20 @@ impl Default for Metrics {
 impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
-        registry.register("requests", "Requests of Envoy by answer", self.requests.clone());
-        registry.register("holds", "Requests that had to wait", self.holds.clone());
-        registry.register("wait_seconds", "How long requests waited", self.wait.clone());
-        registry.register("patches", "Attempts to ask for an engine", self.patches.clone());
+        registry.register("requests", "Requests from Envoy by answer", self.requests.clone());
+        registry.register("holds", "Requests that were held", self.holds.clone());
+        registry.register("wait_seconds", "How long requests were held", self.wait.clone());
+        registry.register("patches", "Attempts to write a wake request", self.patches.clone());
         registry.register("listings", "Attempts to list the engines", self.listings.clone());
-        registry.register("probes", "Attempts to reach an engine", self.probes.clone());
-        registry.register("waiting", "Requests that wait", self.waiting.clone());
+        registry.register("probes", "Probes of engines", self.probes.clone());
+        registry.register("waiting", "Requests that are held", self.waiting.clone());
         registry.register(
             "waiting_bytes",
-            "What requests that wait may take up in Envoy",
+            "Memory in Envoy that held requests may occupy",
             self.waiting_bytes.clone(),
         );
-        registry.register("synced", "Whether engines were ever listed", self.synced.clone());
-        // What has not happened yet is zero, and not unknown.
+        registry.register("synced", "Whether the engines were ever listed", self.synced.clone());
+        // A series that has not been counted yet is zero, not absent.
         for answer in ANSWERS {
             drop(self.requests.get_or_create(&AnswerLabel { answer }));
         }
@@ -110,48 +111,47 @@ impl Metrics {
     }
 
     /// A request was answered.
-    pub fn answered(&self, answer: &'static str) {
+    pub(crate) fn answered(&self, answer: &'static str) {
         self.requests.get_or_create(&AnswerLabel { answer }).inc();
     }
 
-    /// A request has waited.
-    pub fn waited(&self, time: Duration) {
+    /// A held request was answered, or its client disconnected.
+    pub(crate) fn waited(&self, time: Duration) {
         self.wait.observe(time.as_secs_f64());
     }
 
     /// A patch has ended.
-    pub fn patched(&self, outcome: &'static str) {
+    pub(crate) fn patched(&self, outcome: &'static str) {
         self.patches.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// A listing has ended.
-    pub fn listed(&self, succeeded: bool) {
+    pub(crate) fn listed(&self, succeeded: bool) {
         let outcome = if succeeded { "listed" } else { "failed" };
         self.listings.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// A probe has ended.
-    pub fn probed(&self, reached: bool) {
+    pub(crate) fn probed(&self, reached: bool) {
         let outcome = if reached { "reached" } else { "missed" };
         self.probes.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// Everything, in the text format 0.0.4 of Prometheus, as Envoy writes its own.
-    #[must_use]
-    pub fn render(&self, occupancy: Occupancy) -> String {
+    /// All metrics in the text format 0.0.4 of Prometheus, which Envoy uses.
+    pub(crate) fn render(&self, occupancy: Occupancy) -> String {
         self.waiting.set(i64::try_from(occupancy.waiting).unwrap_or(i64::MAX));
         self.waiting_bytes
             .set(i64::try_from(occupancy.bytes).unwrap_or(i64::MAX));
         self.synced.set(occupancy.synced.into());
         let mut text = String::new();
-        encode_registry(&mut text, &self.registry).expect("a string takes every text");
-        older_format(&text)
+        encode_registry(&mut text, &self.registry).expect("writing to a string does not fail");
+        to_text_format(&text)
     }
 }
 
-/// The encoder writes a newer format, where the description of a counter leaves out the `_total` of its samples. In the
-/// older one it would describe something else.
-fn older_format(text: &str) -> String {
+/// The encoder writes the `OpenMetrics` format, where the name in the description of a counter does not end in `_total`
+/// as its samples do. In the text format it has to.
+fn to_text_format(text: &str) -> String {
     let mut older = String::with_capacity(text.len() + 256);
     let mut help = None;
     for line in text.lines() {
@@ -198,7 +198,7 @@ mod tests {
         metrics.patched("stored");
         metrics.listed(false);
         metrics.probed(true);
-        // Within a metric the order is by chance.
+        // The samples of a metric have no fixed order.
         let text = metrics.render(SOME);
         let (text, samples): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('#'));
         insta::assert_snapshot!(text.join("\n"));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sample_is_of_the_metric_that_is_described_before_it() {
+    fn every_sample_belongs_to_the_metric_that_is_described_before_it() {
         let text = Metrics::default().render(SOME);
         let mut described = String::new();
         for line in text.lines() {

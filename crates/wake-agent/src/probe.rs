@@ -1,4 +1,4 @@
-//! Whether an engine can be reached, by the way that queries take.
+//! Probes of engines, on the route that queries take.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,46 +9,45 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::envoy;
-use crate::table::PROBE_TIMEOUT;
+use crate::hold::PROBE_TIMEOUT;
 
-/// How many are under way at a time. Others wait for their turn, and fail if it does not come in time.
-const AT_A_TIME: usize = 64;
-/// The table waits a little longer, so that it hears of a probe that takes too long.
+/// The maximum number of concurrent probes. Others wait, and fail if they do not start in time.
+const CONCURRENT: usize = 64;
+/// The state machine waits a little longer, so that it receives the result of a probe that times out.
 const TIMEOUT: Duration = PROBE_TIMEOUT.saturating_sub(Duration::from_millis(200));
 
-/// Asks engines through Envoy.
+/// Probes engines through Envoy.
 #[derive(Debug)]
-pub struct Prober {
+pub(crate) struct Prober {
     envoy: SocketAddr,
     suffix: String,
-    turns: Semaphore,
+    slots: Semaphore,
 }
 
 impl Prober {
-    /// Asks by this listener, for hosts with this ending.
-    #[must_use]
-    pub fn new(envoy: SocketAddr, suffix: &str) -> Self {
+    /// Sends probes to this listener of Envoy, for hosts with this suffix.
+    pub(crate) fn new(envoy: SocketAddr, suffix: &str) -> Self {
         Self {
             envoy,
             suffix: suffix.to_owned(),
-            turns: Semaphore::new(AT_A_TIME),
+            slots: Semaphore::new(CONCURRENT),
         }
     }
 
-    /// Whether the engine says that it is ready.
-    pub async fn reaches(&self, engine: &str) -> bool {
-        timeout(TIMEOUT, self.ask(engine)).await.unwrap_or(false)
+    /// Whether the engine responds that it is ready.
+    pub(crate) async fn reaches(&self, engine: &str) -> bool {
+        timeout(TIMEOUT, self.probe(engine)).await.unwrap_or(false)
     }
 
-    async fn ask(&self, engine: &str) -> bool {
-        let Ok(_turn) = self.turns.acquire().await else {
+    async fn probe(&self, engine: &str) -> bool {
+        let Ok(_slot) = self.slots.acquire().await else {
             return false;
         };
         let host = format!("{engine}{}", self.suffix);
         match envoy::send(self.envoy, Method::GET, "/health/ready", &host).await {
             Ok(exchange) => exchange.response.status() == StatusCode::OK,
             Err(error) => {
-                debug!(%error, engine, "a probe got no answer");
+                debug!(%error, "the probe failed");
                 false
             }
         }
@@ -81,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn only_a_200_counts(#[case] answer: &'static str, #[case] reached: bool) {
         let (prober, listener) = prober().await;
-        let asked = tokio::spawn(async move { prober.reaches("analytics").await });
+        let probed = tokio::spawn(async move { prober.reaches("analytics").await });
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut head = vec![0; 1024];
         let length = socket.read(&mut head).await.unwrap();
@@ -90,32 +89,32 @@ mod tests {
         assert!(head.contains("host: analytics-service.sales.svc:3473\r\n"), "{head}");
         socket.write_all(answer.as_bytes()).await.unwrap();
         drop(socket);
-        assert_eq!(asked.await.unwrap(), reached);
+        assert_eq!(probed.await.unwrap(), reached);
     }
 
     #[tokio::test]
-    async fn nobody_listening_is_not_reached() {
+    async fn an_engine_without_a_listener_is_not_reached() {
         let (prober, listener) = prober().await;
         drop(listener);
         assert!(!prober.reaches("a").await);
     }
 
     #[tokio::test]
-    async fn no_more_than_so_many_are_under_way_and_those_without_an_answer_end_in_time() {
+    async fn the_number_of_concurrent_probes_is_limited_and_silent_ones_time_out() {
         let (prober, listener) = prober().await;
-        let mut under_way = JoinSet::new();
-        for _ in 0..=AT_A_TIME {
+        let mut running = JoinSet::new();
+        for _ in 0..=CONCURRENT {
             let prober = Arc::clone(&prober);
-            under_way.spawn(async move { prober.reaches("a").await });
+            running.spawn(async move { prober.reaches("a").await });
         }
         let mut silent = Vec::new();
-        for _ in 0..AT_A_TIME {
+        for _ in 0..CONCURRENT {
             silent.push(listener.accept().await.unwrap());
         }
-        assert_eq!(prober.turns.available_permits(), 0);
+        assert_eq!(prober.slots.available_permits(), 0);
         let more = timeout(Duration::from_millis(100), listener.accept()).await;
-        assert!(more.is_err(), "one too many");
-        let reached = under_way.join_all().await;
+        assert!(more.is_err(), "the limit is exceeded");
+        let reached = running.join_all().await;
         assert!(reached.iter().all(|reached| !reached));
     }
 }

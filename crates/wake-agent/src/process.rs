@@ -1,33 +1,35 @@
-//! The life of the process: start, serve, drain.
+//! Start, serve, drain.
 
+use std::panic;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use firebolt_process::logs;
+use firebolt_process::signals::Signals;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use crate::cli::Cli;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::desk::{Desk, keep_time};
 use crate::drain::drain;
 use crate::error::Failure;
-use crate::logs;
+use crate::executor::executor;
+use crate::hold::Settings;
+use crate::hold_queue::{HoldQueue, run_timers};
 use crate::metrics::Metrics;
 use crate::probe::Prober;
 use crate::server::{Agent, serve};
-use crate::table::Settings;
-use crate::work::work;
 
-/// One reads a long list while the other answers Envoy.
+/// One can parse a long list while the other responds to Envoy.
 const THREADS: usize = 2;
 
-/// Runs the agent to its end and says how it ended.
+/// Runs the agent and returns its exit code.
 #[must_use]
 pub fn main(cli: Cli) -> ExitCode {
     logs::start(cli.log_format, &cli.log_level);
+    log_panics();
     match run_on_threads(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -37,6 +39,18 @@ pub fn main(cli: Cli) -> ExitCode {
     }
 }
 
+/// A panic does not end the process, so it has to be logged.
+fn log_panics() {
+    panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let cause = panic.payload_as_str().unwrap_or("for an unknown reason");
+        error!(
+            place,
+            "a task panicked: {cause}. This is a bug. Please report it with the log."
+        );
+    }));
+}
+
 fn run_on_threads(cli: Cli) -> Result<(), Failure> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -44,7 +58,7 @@ fn run_on_threads(cli: Cli) -> Result<(), Failure> {
         .build()
         .map_err(Failure::Threads)?;
     let end = runtime.block_on(run(cli));
-    // What is still under way is not waited for.
+    // Tasks that are still running are dropped.
     runtime.shutdown_background();
     end
 }
@@ -75,83 +89,36 @@ async fn run(cli: Cli) -> Result<(), Failure> {
         memory: cli.hold_memory,
         hold_timeout: cli.hold_timeout,
     };
-    let work = work(cluster, prober, Arc::clone(&metrics));
-    let desk = Desk::new(settings, clock, Arc::clone(&metrics), work);
-    tokio::spawn(for_ever("clock of the table", {
-        let desk = desk.clone();
-        move || keep_time(desk.clone())
+    let executor = executor(cluster, prober, Arc::clone(&metrics));
+    let queue = HoldQueue::new(&cli.namespace, settings, clock, Arc::clone(&metrics), executor);
+    tokio::spawn(restart_forever("timers", {
+        let queue = queue.clone();
+        move || run_timers(queue.clone())
     }));
     let agent = Arc::new(Agent {
-        desk: desk.clone(),
+        queue: queue.clone(),
         metrics,
         envoy_admin: cli.envoy_admin,
     });
     let listener = Arc::new(listener);
-    tokio::spawn(for_ever("server", move || {
+    tokio::spawn(restart_forever("server", move || {
         serve(Arc::clone(&listener), Arc::clone(&agent))
     }));
 
     signals.first().await;
-    drain(&desk, cli.envoy_admin, cli.grace_period).await;
+    drain(&queue, cli.envoy_admin, cli.grace_period).await;
     Ok(())
 }
 
-/// Begins a part of the process again whenever it ends: the pod lives on, so the agent does too.
-async fn for_ever<F>(part: &'static str, begin: impl Fn() -> F)
+/// Restarts a task whenever it ends: the pod keeps running, and so does the agent.
+async fn restart_forever<F>(task: &'static str, start: impl Fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
-        match tokio::spawn(begin()).await {
-            Ok(()) => error!(part, "a part of the agent ended and begins again"),
-            Err(error) => error!(part, %error, "a part of the agent failed and begins again"),
+        match tokio::spawn(start()).await {
+            Ok(()) => error!(task, "a task ended unexpectedly, restarting it"),
+            Err(error) => error!(task, %error, "a task panicked, restarting it"),
         }
-    }
-}
-
-/// SIGTERM and SIGINT: the first asks the process to stop, the second ends it at once.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn catch() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn first(mut self) {
-        // Waited for outside of the macro, which looks at its arguments only if somebody wants to read them.
-        let name = self.next().await;
-        info!("stopping on {name}");
-        tokio::spawn(async move {
-            let name = self.next().await;
-            warn!("ending at once on a second signal ({name})");
-            std::process::exit(1);
-        });
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_process_whose_log_nobody_reads_waits_for_its_signal_too() {
-        let signals = Signals::catch().unwrap();
-        let first = tokio::time::timeout(Duration::ZERO, signals.first());
-        assert!(first.await.is_err(), "nobody has sent one");
     }
 }

@@ -6,73 +6,74 @@ use hyper::client::conn::http2::{self, SendRequest};
 use rstest::rstest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::*;
-use crate::desk::{Job, Work, keep_time};
-use crate::table::{Engine, Event, Settings};
+use crate::hold::{Engine, Event, Settings};
+use crate::hold_queue::{Executor, Job, run_timers};
 
-/// A server whose list has a ready engine and a stopped one. Nothing ever reaches the latter.
-struct Stage {
+/// A server with a ready engine and a stopped one that no probe ever reaches.
+struct Fixture {
     address: SocketAddr,
-    desk: Desk,
+    queue: HoldQueue,
 }
 
-impl Stage {
+impl Fixture {
     async fn new() -> Self {
         let settings = Settings {
             instance: "main".to_owned(),
             memory: 1 << 30,
             hold_timeout: Duration::from_mins(10),
         };
-        let work: Work = Box::new(|desk, era, job| {
+        let executor: Executor = Box::new(|queue, epoch, job| {
             if let Job::List(list) = job {
-                let (desk, engines) = (desk.clone(), vec![engine("ready", 1), engine("stopped", 0)]);
-                tokio::spawn(async move { desk.tell(era, Event::Listed(list, Some(engines))) });
+                let (queue, engines) = (queue.clone(), vec![engine("ready", 1), engine("stopped", 0)]);
+                tokio::spawn(async move { queue.report(epoch, Event::Listed(list, Some(engines))) });
             }
         });
         let metrics = Arc::<Metrics>::default();
-        let desk = Desk::new(settings, Arc::default(), Arc::clone(&metrics), work);
-        tokio::spawn(keep_time(desk.clone()));
+        let queue = HoldQueue::new("sales", settings, Arc::default(), Arc::clone(&metrics), executor);
+        tokio::spawn(run_timers(queue.clone()));
         let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let address = listener.local_addr().unwrap();
         let envoy_admin = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let agent = Agent {
-            desk: desk.clone(),
+            queue: queue.clone(),
             metrics,
             envoy_admin,
         };
         tokio::spawn(serve(listener, Arc::new(agent)));
-        let stage = Self { address, desk };
-        stage.until(|desk| desk.occupancy().synced).await;
-        stage
+        let fixture = Self { address, queue };
+        fixture.until(|queue| queue.occupancy().synced).await;
+        fixture
     }
 
-    async fn until(&self, is_so: impl Fn(&Desk) -> bool) {
-        let become_so = async {
-            while !is_so(&self.desk) {
+    async fn until(&self, condition: impl Fn(&HoldQueue) -> bool) {
+        let wait = async {
+            while !condition(&self.queue) {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        timeout(Duration::from_secs(30), become_so)
+        timeout(Duration::from_secs(30), wait)
             .await
-            .expect("it becomes so");
+            .expect("the condition becomes true");
     }
 
     async fn waiting(&self, count: usize) {
-        self.until(|desk| desk.occupancy().waiting == count).await;
+        self.until(|queue| queue.occupancy().waiting == count).await;
     }
 
-    /// What the server says to these bytes, to the end of the connection.
-    async fn says(&self, request: &str) -> String {
+    /// Sends bytes and returns everything that the server sends until it closes the connection.
+    async fn send(&self, request: &str) -> String {
         let mut socket = TcpStream::connect(self.address).await.unwrap();
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        // A refusal may come before all was read, and then ends with a reset.
+        // An early error response may end with a reset.
         let _reset = socket.read_to_end(&mut answer).await;
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// A connection as Envoy has it.
+    /// An HTTP/2 connection, as Envoy uses.
     async fn connect(&self) -> SendRequest<Empty<Bytes>> {
         let socket = TcpStream::connect(self.address).await.unwrap();
         let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(socket))
@@ -108,71 +109,71 @@ fn hold(engine: &str) -> Request<Empty<Bytes>> {
 #[case::ready(get("/hold", "x-firebolt-engine: ready\r\n"), "200", "x-firebolt-wake: ready")]
 #[case::unknown(get("/hold", "x-firebolt-engine: unknown\r\n"), "404", "engine_not_found")]
 #[case::no_engine(get("/hold", ""), "400", "engine_malformed")]
-#[case::strange_engine(get("/hold", "x-firebolt-engine: \u{fc}\r\n"), "400", "engine_malformed")]
+#[case::not_ascii(get("/hold", "x-firebolt-engine: \u{fc}\r\n"), "400", "engine_malformed")]
 #[case::metrics(get("/stats/prometheus", ""), "200", "firebolt_gateway_wake_synced 1\n")]
-#[case::elsewhere(get("/", ""), "404", "There is nothing here.")]
-#[case::not_a_question("POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned(), "405", "Only GET")]
+#[case::other_path(get("/", ""), "404", "Not found.")]
+#[case::other_method("POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned(), "405", "Only GET")]
 #[tokio::test]
-async fn every_request_has_its_answer(#[case] request: String, #[case] status: &str, #[case] part: &str) {
-    let answer = Stage::new().await.says(&request).await;
+async fn every_request_gets_its_response(#[case] request: String, #[case] status: &str, #[case] part: &str) {
+    let answer = Fixture::new().await.send(&request).await;
     assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
     assert!(answer.contains(part), "{answer}");
 }
 
 #[rstest]
-#[case::told("x-firebolt-bytes: 1000\r\n", 1000)]
-#[case::more_than_envoy_keeps("x-firebolt-bytes: 99999999999\r\n", LARGEST_BODY)]
-#[case::unreadable("x-firebolt-bytes: -1\r\n", LARGEST_BODY)]
+#[case::known("x-firebolt-bytes: 1000\r\n", 1000)]
+#[case::more_than_envoy_buffers("x-firebolt-bytes: 99999999999\r\n", LARGEST_BODY)]
+#[case::invalid("x-firebolt-bytes: -1\r\n", LARGEST_BODY)]
 #[case::absent("", LARGEST_BODY)]
 #[tokio::test]
-async fn a_request_takes_up_what_envoy_says(#[case] header: &str, #[case] bytes: u64) {
-    let stage = Stage::new().await;
-    let mut socket = TcpStream::connect(stage.address).await.unwrap();
+async fn a_request_counts_with_the_size_that_envoy_sends(#[case] header: &str, #[case] bytes: u64) {
+    let fixture = Fixture::new().await;
+    let mut socket = TcpStream::connect(fixture.address).await.unwrap();
     let request = get("/hold", &format!("x-firebolt-engine: stopped\r\n{header}"));
     socket.write_all(request.as_bytes()).await.unwrap();
-    stage.waiting(1).await;
-    assert_eq!(stage.desk.occupancy().bytes, bytes + crate::table::OVERHEAD);
+    fixture.waiting(1).await;
+    assert_eq!(fixture.queue.occupancy().bytes, bytes + crate::hold::OVERHEAD);
 }
 
 #[tokio::test]
-async fn a_client_that_closes_its_connection_has_left() {
-    let stage = Stage::new().await;
-    let mut socket = TcpStream::connect(stage.address).await.unwrap();
+async fn a_closed_connection_removes_the_request() {
+    let fixture = Fixture::new().await;
+    let mut socket = TcpStream::connect(fixture.address).await.unwrap();
     let request = get("/hold", "x-firebolt-engine: stopped\r\n");
     socket.write_all(request.as_bytes()).await.unwrap();
-    stage.waiting(1).await;
+    fixture.waiting(1).await;
     drop(socket);
-    stage.waiting(0).await;
+    fixture.waiting(0).await;
 }
 
 #[tokio::test]
-async fn a_stream_that_is_reset_has_left_and_the_others_stay() {
-    let stage = Stage::new().await;
-    let mut sender = stage.connect().await;
+async fn a_stream_that_is_reset_is_removed_and_the_others_stay() {
+    let fixture = Fixture::new().await;
+    let mut sender = fixture.connect().await;
     let mut streams = JoinSet::new();
     let gone = streams.spawn(sender.send_request(hold("stopped")));
     streams.spawn(sender.send_request(hold("stopped")));
-    stage.waiting(2).await;
+    fixture.waiting(2).await;
     gone.abort();
-    stage.waiting(1).await;
+    fixture.waiting(1).await;
     let answer = sender.send_request(hold("ready")).await.unwrap();
     assert_eq!(answer.headers()["x-firebolt-wake"], "ready");
     drop(streams);
     drop(sender);
-    stage.waiting(0).await;
+    fixture.waiting(0).await;
 }
 
 #[tokio::test]
-async fn one_connection_holds_a_thousand_and_survives_that_all_leave_at_once() {
-    let stage = Stage::new().await;
-    let mut sender = stage.connect().await;
+async fn a_connection_with_a_thousand_requests_survives_that_all_are_reset_at_once() {
+    let fixture = Fixture::new().await;
+    let mut sender = fixture.connect().await;
     let mut streams = JoinSet::new();
     for _ in 0..1000 {
         streams.spawn(sender.send_request(hold("stopped")));
     }
-    stage.waiting(1000).await;
+    fixture.waiting(1000).await;
     drop(streams);
-    stage.waiting(0).await;
+    fixture.waiting(0).await;
     let answer = sender.send_request(hold("ready")).await.expect("the connection lives");
     assert_eq!(answer.headers()["x-firebolt-wake"], "ready");
     assert!(answer.into_body().collect().await.unwrap().to_bytes().is_empty());
@@ -186,13 +187,13 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn requests_that_are_taken_back_before_anybody_looked_do_no_harm() {
+async fn requests_that_are_reset_immediately_do_not_close_the_connection() {
     const HEADERS: u8 = 1;
     const RESET: u8 = 3;
     const GO_AWAY: u8 = 7;
-    // The method and scheme by number; the path, the authority and the engine in letters.
+    // Method and scheme indexed; path, authority and engine as literals.
     let head = b"\x82\x86\x04\x05/hold\x01\x01a\x00\x11x-firebolt-engine\x05ready";
-    let stage = Stage::new().await;
+    let fixture = Fixture::new().await;
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(4, 0, 0, &[]));
     let last = 2001;
@@ -203,7 +204,7 @@ async fn requests_that_are_taken_back_before_anybody_looked_do_no_harm() {
             bytes.extend(frame(RESET, 0, stream, &[0, 0, 0, 8]));
         }
     }
-    let mut socket = TcpStream::connect(stage.address).await.unwrap();
+    let mut socket = TcpStream::connect(fixture.address).await.unwrap();
     socket.write_all(&bytes).await.unwrap();
     loop {
         let mut head = [0; 9];
@@ -218,12 +219,12 @@ async fn requests_that_are_taken_back_before_anybody_looked_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused() {
-    let stage = Stage::new().await;
+async fn a_request_head_that_is_too_large_is_rejected() {
+    let fixture = Fixture::new().await;
     let long = "x".repeat(2 * HEADER_BYTES as usize);
-    let answer = stage.says(&get("/hold", &format!("x: {long}\r\n"))).await;
+    let answer = fixture.send(&get("/hold", &format!("x: {long}\r\n"))).await;
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
-    let mut sender = stage.connect().await;
+    let mut sender = fixture.connect().await;
     let request = Request::get("http://agent/hold").header("x", &long);
     let answer = sender.send_request(request.body(Empty::new()).unwrap()).await.unwrap();
     assert_eq!(answer.status(), 431);
@@ -234,18 +235,18 @@ async fn a_head_that_is_too_large_is_refused() {
 #[case::half_of_a_preface("PRI * HT")]
 #[case::half_of_a_head("GET /hold HTTP/1.1\r\n")]
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_finish_its_request_is_cut_off(#[case] beginning: &str) {
-    let stage = Stage::new().await;
-    let mut socket = TcpStream::connect(stage.address).await.unwrap();
+async fn a_client_that_does_not_finish_its_request_is_disconnected(#[case] beginning: &str) {
+    let fixture = Fixture::new().await;
+    let mut socket = TcpStream::connect(fixture.address).await.unwrap();
     socket.write_all(beginning.as_bytes()).await.unwrap();
     let closed = timeout(HEADER_TIMEOUT * 3, socket.read_to_end(&mut Vec::new())).await;
     assert!(closed.is_ok(), "the connection is still open");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_was_used_outlives_the_time_for_its_first_request() {
-    let stage = Stage::new().await;
-    let mut sender = stage.connect().await;
+async fn a_connection_with_requests_outlives_the_header_timeout() {
+    let fixture = Fixture::new().await;
+    let mut sender = fixture.connect().await;
     let mut names = BTreeSet::new();
     for _ in 0..3 {
         let answer = sender.send_request(hold("ready")).await.expect("the connection lives");

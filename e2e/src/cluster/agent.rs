@@ -1,4 +1,4 @@
-//! Gateway pods, one by one, and what the agent in each of them counts.
+//! Single gateway pods, and the metrics of the agent in each.
 
 use std::net::SocketAddr;
 
@@ -9,13 +9,13 @@ use kube::ResourceExt;
 use super::client;
 use super::pods::is_ready;
 use super::query::get;
-use super::scene::Scene;
+use super::testenv::TestEnv;
 
-/// Where Envoy takes queries in a gateway pod.
+/// The query port of a gateway pod.
 const QUERY_PORT: u16 = 8080;
-/// Where a gateway pod offers metrics unless its instance says otherwise.
+/// The default metrics port of a gateway pod.
 const METRICS_PORT: u16 = 9090;
-/// What the names of everything begin with that the agent counts.
+/// The prefix of the metrics of the agent.
 const PREFIX: &str = "firebolt_gateway_wake_";
 
 /// A pod of a gateway.
@@ -26,8 +26,8 @@ pub struct GatewayPod {
     address: std::net::IpAddr,
 }
 
-impl Scene {
-    /// Waits until the gateway of an instance has so many pods that are ready, and returns those that stay.
+impl TestEnv {
+    /// Waits until the gateway of an instance has this many ready pods, and returns them.
     pub async fn gateway_pods<const COUNT: usize>(&self, instance: &str) -> [GatewayPod; COUNT] {
         let component = Component::Gateway;
         let labels = format!("{}={instance},{}={component}", Label::Instance, Label::Component);
@@ -51,13 +51,13 @@ impl GatewayPod {
         })
     }
 
-    /// Where this pod takes queries.
+    /// The address of this pod for queries.
     #[must_use]
     pub fn queries(&self) -> SocketAddr {
         (self.address, QUERY_PORT).into()
     }
 
-    /// What the agent counts under this name, such as `holds_total` or `patches_total{outcome="stored"}`.
+    /// The value of a metric of the agent, such as `holds_total` or `patches_total{outcome="stored"}`.
     pub async fn counts(&self, name: &str) -> u64 {
         let reply = client::send((self.address, METRICS_PORT).into(), get("/stats/prometheus")).await;
         let reply = reply.unwrap_or_else(|error| panic!("ask {} for metrics: {error}", self.name));

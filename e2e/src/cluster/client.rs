@@ -1,4 +1,4 @@
-//! A client of gateways and pods that sends one request and takes what comes.
+//! A client for single requests to gateways and pods.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long an answer may take. A net for what hangs, not a measure.
+/// The timeout of a request. It catches requests that hang, and measures nothing.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// What came back.
+/// The response to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// The headers of the answer.
+    /// The headers of the response.
     pub headers: HeaderMap,
-    /// The body of the answer.
+    /// The body of the response.
     pub body: String,
 }
 
@@ -33,7 +33,7 @@ impl Reply {
         value.unwrap_or_default()
     }
 
-    /// Status and code of an answer that the gateway gives in place of an engine.
+    /// Status and error code of a response that the gateway sends in place of an engine.
     #[must_use]
     pub fn refusal(&self) -> (u16, String) {
         let code = self.json()["error"]["code"].as_str().map(str::to_owned);
@@ -47,7 +47,7 @@ impl Reply {
     }
 }
 
-/// Sends a request on a connection of its own.
+/// Sends a request on a new connection.
 pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> Result<Reply, String> {
     let exchange = async {
         let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;

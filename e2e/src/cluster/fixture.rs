@@ -1,6 +1,6 @@
-//! The manifests of the tests, each as short as what it is about: `engine.clone().replicas(3).image(NEXT_ENGINE_IMAGE)`.
+//! Builders for the manifests of tests: `engine.clone().replicas(3).image(NEXT_ENGINE_IMAGE)`.
 //!
-//! Pods ask for next to nothing, so that many scenes fit on one small node.
+//! Pods have very small resource requests, so that many test environments fit on one small node.
 
 use firebolt_api::{
     ConfigFormat, FireboltEngine, FireboltEngineClass, FireboltEngineClassSpec, FireboltEngineSpec, FireboltInstance,
@@ -9,19 +9,19 @@ use firebolt_api::{
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 use serde_json::{Value, json};
 
-use super::scene::INSTANCE;
-
+/// The name of the instance that engines of tests belong to.
+pub const INSTANCE: &str = "main";
 /// Another image of the engine, with the same content.
 pub const NEXT_ENGINE_IMAGE: &str = "ghcr.io/firebolt-db/engine:next";
 /// Where an engine reports what it executes.
 const LEDGER_VARIABLE: &str = "STAND_IN_LEDGER";
 
-/// An engine to be. Every change gives the whole manifest, as in a file that a person edits and applies again.
+/// The manifest of an engine. A change results in a whole manifest, like a file that is edited and applied again.
 #[derive(Clone, Debug)]
 pub struct Engine(pub(super) FireboltEngine);
 
 impl Engine {
-    /// An engine of one replica that is drained quickly, and reports to a ledger what it executes.
+    /// An engine with one replica that is drained quickly, and reports the queries that it executes to a ledger.
     pub(super) fn new(name: &str, ledger: &str) -> Self {
         let spec = FireboltEngineSpec {
             instance_ref: INSTANCE.to_owned(),
@@ -33,25 +33,25 @@ impl Engine {
         Self(FireboltEngine::new(name, spec)).env(LEDGER_VARIABLE, ledger)
     }
 
-    /// With so many pods.
+    /// With this many replicas.
     #[must_use]
     pub fn replicas(self, replicas: i32) -> Self {
         self.but(|spec| spec.replicas = replicas)
     }
 
-    /// With what a class of this name says.
+    /// With a reference to this class.
     #[must_use]
     pub fn class(self, name: &str) -> Self {
         self.but(|spec| spec.engine_class_ref = Some(name.to_owned()))
     }
 
-    /// With an image of its own.
+    /// With this image.
     #[must_use]
     pub fn image(self, image: &str) -> Self {
         self.but(|spec| container(spec.template.get_or_insert_default()).image = Some(image.to_owned()))
     }
 
-    /// With one more variable in the environment of the engine. Those called `STAND_IN_…` make it misbehave.
+    /// With one more environment variable. Those named `STAND_IN_…` make the stand-in misbehave.
     #[must_use]
     pub fn env(self, name: &str, value: &str) -> Self {
         let variable = from_json(json!({ "name": name, "value": value }));
@@ -70,7 +70,7 @@ impl Engine {
         self.but(|spec| spec.custom_engine_config = Some(from_json(config)))
     }
 
-    /// Stops when nobody has used it for so many seconds, and has one pod otherwise.
+    /// With auto-stop after this many idle seconds, and one replica otherwise.
     #[must_use]
     pub fn idle_timeout(self, seconds: u64) -> Self {
         let policy = json!({
@@ -93,18 +93,18 @@ impl AsRef<FireboltEngine> for Engine {
     }
 }
 
-/// A class to be.
+/// The manifest of a class.
 #[derive(Clone, Debug)]
 pub struct Class(FireboltEngineClass);
 
 impl Class {
-    /// A class that decides nothing yet.
+    /// An empty class.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self(FireboltEngineClass::new(name, FireboltEngineClassSpec::default()))
     }
 
-    /// With an image for its engines.
+    /// With this image for its engines.
     #[must_use]
     pub fn image(mut self, image: &str) -> Self {
         container(&mut self.0.spec.template).image = Some(image.to_owned());
@@ -118,18 +118,18 @@ impl AsRef<FireboltEngineClass> for Class {
     }
 }
 
-/// An instance to be.
+/// The manifest of an instance.
 #[derive(Clone, Debug)]
 pub struct Instance(FireboltInstance);
 
 impl Instance {
-    /// An instance with a PostgreSQL of its own and one gateway pod.
+    /// An instance with a managed PostgreSQL and one gateway pod.
     #[must_use]
     pub fn new() -> Self {
         Self::named(INSTANCE)
     }
 
-    /// The same under another name. Engines of tests do not belong to it.
+    /// The same with another name. Engines of tests do not belong to it.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let spec = FireboltInstanceSpec {
@@ -148,13 +148,13 @@ impl Instance {
         Self(FireboltInstance::new(name, spec))
     }
 
-    /// Holds queries for engines that are not ready for so many seconds.
+    /// With this `wakeTimeout`, in seconds.
     #[must_use]
     pub fn wake_timeout(self, timeout: u64) -> Self {
         self.but(|spec| spec.gateway.wake_timeout = seconds(timeout))
     }
 
-    /// With so many gateway pods.
+    /// With this many gateway pods.
     #[must_use]
     pub fn gateways(self, replicas: i32) -> Self {
         self.but(|spec| spec.gateway.replicas = Some(replicas))
@@ -180,7 +180,7 @@ impl AsRef<FireboltInstance> for Instance {
     }
 }
 
-/// A pod template that says of one container only that it is content with little.
+/// A pod template with small resource requests for one container.
 fn template(container: &str) -> PodTemplateSpec {
     let requests = json!({ "cpu": "1m", "memory": "8Mi" });
     from_json(json!({ "spec": { "containers": [{ "name": container, "resources": { "requests": requests } }] } }))

@@ -1,4 +1,4 @@
-//! All that an object ever was, for what passes too quickly to be seen by looking from time to time.
+//! All states of an object, for changes that are too quick for polling.
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -8,19 +8,19 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-use super::scene::{Namespaced, Scene};
+use super::testenv::{Namespaced, TestEnv};
 
-/// The states of one object, from the moment at which the history began.
-pub struct History<'scene, K> {
-    scene: &'scene Scene,
+/// The states of one object since the history was started.
+pub struct History<'env, K> {
+    env: &'env TestEnv,
     name: String,
     told: Vec<K>,
     news: UnboundedReceiver<K>,
     watch: JoinHandle<()>,
 }
 
-impl Scene {
-    /// Writes down all states of an object from now on.
+impl TestEnv {
+    /// Records all states of an object from now on.
     pub async fn history<K: Namespaced + Send + Sync + 'static>(&self, name: &str) -> History<'_, K> {
         let parameters = WatchParams::default().fields(&format!("metadata.name={name}"));
         // From the present state on.
@@ -29,7 +29,7 @@ impl Scene {
         let api = self.api();
         let (sender, news) = unbounded_channel();
         History {
-            scene: self,
+            env: self,
             name: name.to_owned(),
             told: Vec::new(),
             news,
@@ -39,9 +39,9 @@ impl Scene {
 }
 
 impl<K: Namespaced> History<'_, K> {
-    /// Waits until the object is as described in a state that was not looked at yet, and returns that.
+    /// Waits for the next state that satisfies the condition, and returns it.
     pub async fn reaches(&mut self, sentence: &str, is: impl Fn(&K) -> bool) -> K {
-        let Self { scene, told, news, .. } = self;
+        let Self { env, told, news, .. } = self;
         let found = async || {
             loop {
                 let state = match news.try_recv() {
@@ -55,13 +55,13 @@ impl<K: Namespaced> History<'_, K> {
                 }
             }
         };
-        scene.eventually(sentence, found).await
+        env.eventually(sentence, found).await
     }
 
     /// All states until now.
     pub async fn until_now(&mut self) -> &[K] {
         let name = self.name.clone();
-        let now = self.scene.get::<K>(&name).await.resource_version();
+        let now = self.env.get::<K>(&name).await.resource_version();
         let is_now = |state: &K| state.resource_version() == now;
         if !self.told.iter().any(is_now) {
             self.reaches(&format!("the present state of {name} is told"), is_now)

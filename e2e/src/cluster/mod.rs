@@ -1,24 +1,24 @@
 //! The tier with a whole cluster: the operator as it is installed, real pods, and clients that query without a pause.
 //!
-//! A test sets a [`Scene`], which is a namespace of its own, and changes objects in it as a person would. What a test
-//! waits for is a sentence; if it does not come true, objects, events and logs of the scene are shown.
+//! A test creates a [`TestEnv`], which is a namespace of its own, and changes objects in it as a user would. Conditions
+//! to wait for have a description; if one is not met in time, objects, events and logs of the namespace are printed.
 //!
 //! ```no_run
-//! use e2e::cluster::Scene;
+//! use e2e::cluster::TestEnv;
 //!
 //! # async fn test() {
-//! let scene = Scene::with_instance().await;
-//! let engine = scene.engine("analytics");
-//! scene.deploy(&engine).await;
-//! let traffic = scene.traffic("analytics").await;
-//! scene.apply(&engine.clone().replicas(3)).await;
-//! scene.settles("analytics", 1).await;
+//! let env = TestEnv::with_instance().await;
+//! let engine = env.engine("analytics");
+//! env.deploy(&engine).await;
+//! let traffic = env.traffic("analytics").await;
+//! env.apply(&engine.clone().replicas(3)).await;
+//! env.settles("analytics", 1).await;
 //! traffic.assert_flawless().await;
 //! # }
 //! ```
 //!
-//! The process runs inside the network of the cluster (`cargo xtask test e2e` sees to that), so it reaches every pod and
-//! every Service by its address.
+//! The process runs inside the network of the cluster (`cargo xtask test e2e` sees to that), so it reaches every pod
+//! and every Service by its address.
 
 #![expect(
     clippy::disallowed_methods,
@@ -29,6 +29,7 @@ mod agent;
 mod client;
 mod fixture;
 mod history;
+mod installation;
 mod kill;
 mod operator;
 mod pods;
@@ -36,15 +37,15 @@ mod progress;
 mod query;
 mod quota;
 mod report;
-mod scene;
+mod testenv;
 mod traffic;
 
 pub use agent::GatewayPod;
 pub use client::Reply;
-pub use fixture::{Class, Engine, Instance, NEXT_ENGINE_IMAGE};
+pub use fixture::{Class, Engine, INSTANCE, Instance, NEXT_ENGINE_IMAGE};
 pub use history::History;
 pub use operator::Operator;
 pub use pods::{is_ready, restarts};
 pub use progress::ready;
-pub use scene::{INSTANCE, Namespaced, Scene};
+pub use testenv::{Namespaced, TestEnv};
 pub use traffic::Traffic;

@@ -1,5 +1,5 @@
-//! The processes of the operator, to be stopped and killed where they stand: a deletion through Kubernetes would let them
-//! go on for a moment of its own choice.
+//! The processes of the operator, which tests stop and kill directly: a deletion through Kubernetes would let them run
+//! for a while.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -10,65 +10,56 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::installation::{LEASE, OPERATOR_LABELS, OPERATOR_NAMESPACE, REPLICAS};
 use super::pods::is_ready;
-use super::scene::Scene;
-
-/// Where the operator is installed.
-pub(super) const OPERATOR_NAMESPACE: &str = "firebolt-system";
-/// What its pods are found by.
-pub(super) const OPERATOR_LABELS: &str = "app.kubernetes.io/name=firebolt-operator";
-const LEASE: &str = "firebolt-operator";
-/// What `deploy/operator.yaml` asks for.
-const REPLICAS: usize = 2;
+use super::testenv::TestEnv;
 
 /// All replicas of the operator, each ready.
-pub struct Operator<'scene> {
-    scene: &'scene Scene,
+pub struct Operator<'env> {
+    env: &'env TestEnv,
     pods: Vec<String>,
     processes: Vec<OwnedFd>,
 }
 
-impl<'scene> Operator<'scene> {
+impl<'env> Operator<'env> {
     /// Waits until all replicas are ready, and finds their processes on this machine.
-    pub async fn running(scene: &'scene Scene) -> Self {
+    pub async fn running(env: &'env TestEnv) -> Self {
         let replicas = async || {
-            let mut pods = all(scene).await?;
+            let mut pods = all(env).await?;
             pods.retain(is_ready);
             (pods.len() == REPLICAS).then_some(pods)
         };
-        let pods = scene
-            .eventually("all replicas of the operator are ready", replicas)
-            .await;
+        let pods = env.eventually("all replicas of the operator are ready", replicas).await;
         let processes: Vec<OwnedFd> = pods.iter().flat_map(processes).collect();
         assert!(processes.len() >= REPLICAS, "find the processes of {pods:?}");
         Self {
-            scene,
+            env,
             pods: pods.iter().map(ResourceExt::name_any).collect(),
             processes,
         }
     }
 
-    /// Stops all processes as they are; [`Self::thaw`] lets them go on.
+    /// Stops all processes; [`Self::thaw`] resumes them.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets the processes go on.
+    /// Resumes the processes.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Kills all processes, and has Kubernetes start others at once.
+    /// Kills all processes, and makes Kubernetes start others immediately.
     pub async fn kill(self) {
         self.signal(Signal::KILL);
         // The containers would be started again after pauses that get longer, and the dead hold a lease for 15 seconds
         // more. Neither is what a test of this tier is about.
         let now = DeleteParams::default().grace_period(0);
-        let pods: Api<Pod> = Api::namespaced(self.scene.client(), OPERATOR_NAMESPACE);
+        let pods: Api<Pod> = Api::namespaced(self.env.client(), OPERATOR_NAMESPACE);
         for pod in &self.pods {
             pods.delete(pod, &now).await.expect("delete a dead pod");
         }
-        let leases: Api<Lease> = Api::namespaced(self.scene.client(), OPERATOR_NAMESPACE);
+        let leases: Api<Lease> = Api::namespaced(self.env.client(), OPERATOR_NAMESPACE);
         leases.delete(LEASE, &now).await.expect("delete the lease of the dead");
     }
 
@@ -79,8 +70,8 @@ impl<'scene> Operator<'scene> {
     }
 }
 
-async fn all(scene: &Scene) -> Option<Vec<Pod>> {
-    let pods: Api<Pod> = Api::namespaced(scene.client(), OPERATOR_NAMESPACE);
+async fn all(env: &TestEnv) -> Option<Vec<Pod>> {
+    let pods: Api<Pod> = Api::namespaced(env.client(), OPERATOR_NAMESPACE);
     let listed = pods.list(&ListParams::default().labels(OPERATOR_LABELS)).await;
     Some(listed.ok()?.items)
 }
@@ -97,11 +88,12 @@ pub(super) fn processes(pod: &Pod) -> Vec<OwnedFd> {
     let folders = fs::read_dir("/proc").expect("list the processes of this machine");
     let numbers = folders.filter_map(|folder| folder.ok()?.file_name().to_str()?.parse::<i32>().ok());
     let belongs = |number: &i32| {
-        // A process that ends meanwhile has no group any more.
+        // A process that has exited in the meantime has no group any more.
         let groups = fs::read_to_string(format!("/proc/{number}/cgroup")).unwrap_or_default();
         containers.iter().any(|container| groups.contains(container))
     };
-    // The handle comes before the look at the group: should the number have gone to another process, that is not in it.
+    // The handle is opened before the group is read: if the process ID has been reused, that process is not in the
+    // group.
     let handles = numbers.filter(belongs).filter_map(|number| {
         let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
         belongs(&number).then_some(handle)

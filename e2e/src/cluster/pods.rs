@@ -1,16 +1,17 @@
-//! Pods of an instance, and what a pod says of itself.
+//! Pods of an instance, and their status.
 
 use firebolt_api::key::{Component, Label};
 use k8s_openapi::api::core::v1::Pod;
 
-use super::scene::{INSTANCE, Scene};
+use super::fixture::INSTANCE;
+use super::testenv::TestEnv;
 
-impl Scene {
-    /// Waits until a part of the instance has so many pods, each ready and none going, and returns them.
+impl TestEnv {
+    /// Waits until a component of the instance has exactly this many pods, all of them ready, and returns them.
     pub async fn pods_of<const COUNT: usize>(&self, component: Component) -> [Pod; COUNT] {
         let labels = format!("{}={INSTANCE},{}={component}", Label::Instance, Label::Component);
         let all_ready = async || {
-            // Those that are being deleted are among them, and not ready: they serve for a while, and then they end.
+            // Terminating pods are counted as not ready: they serve for a while, and then they exit.
             let pods: [Pod; COUNT] = self.list::<Pod>(&labels).await.try_into().ok()?;
             pods.iter().all(is_ready).then_some(pods)
         };
@@ -19,7 +20,7 @@ impl Scene {
     }
 }
 
-/// Whether a pod says that it is ready, and stays.
+/// Whether a pod is ready and not terminating.
 #[must_use]
 pub fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -27,7 +28,7 @@ pub fn is_ready(pod: &Pod) -> bool {
     ready && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// How often the containers of a pod were started again.
+/// The number of container restarts of a pod.
 #[must_use]
 pub fn restarts(pod: &Pod) -> i32 {
     let statuses = pod

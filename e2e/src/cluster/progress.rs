@@ -1,4 +1,4 @@
-//! How far instance and engines of a scene are.
+//! Waiting for the progress of instance and engines.
 
 use firebolt_api::condition::Condition;
 use firebolt_api::key::Label;
@@ -8,11 +8,12 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt;
 
-use super::fixture::Engine;
-use super::scene::{INSTANCE, Scene};
+use super::fixture::{Engine, INSTANCE};
+use super::testenv::TestEnv;
 
-impl Scene {
-    /// Waits until the latest edit of the instance is carried out, all of it is ready, and clients reach its gateway.
+impl TestEnv {
+    /// Waits until the last edit of the instance is reconciled, all components are ready, and its gateway can be
+    /// reached.
     pub async fn instance_is_ready(&self) -> FireboltInstance {
         let is = |instance: &FireboltInstance| {
             instance.status.as_ref().is_some_and(|status| {
@@ -26,13 +27,13 @@ impl Scene {
         instance
     }
 
-    /// Applies an engine that is new, and waits until it serves.
+    /// Applies a new engine, and waits until it is ready.
     pub async fn deploy(&self, engine: &Engine) -> FireboltEngineStatus {
         self.apply(engine).await;
         self.settles(&engine.0.name_any(), 0).await
     }
 
-    /// Waits until the engine is at rest with this generation, and nothing of another is left.
+    /// Waits until the engine is stable at this generation, and nothing of another one is left.
     pub async fn settles(&self, engine: &str, generation: i64) -> FireboltEngineStatus {
         let sentence = format!("is at rest with generation {generation}");
         let status = self.rests(engine, &sentence, |active| active == generation).await;
@@ -45,7 +46,7 @@ impl Scene {
         status
     }
 
-    /// Waits until the engine is at rest after its latest edit, and returns its generation.
+    /// Waits until the engine is stable after its last edit, and returns its generation.
     pub async fn comes_to_rest(&self, engine: &str) -> i64 {
         self.rests(engine, "is at rest", |_| true).await.active_generation
     }
@@ -99,7 +100,7 @@ impl Scene {
         self.eventually(&sentence, told).await;
     }
 
-    /// The generations of which there is a StatefulSet that stays, in order.
+    /// The generations with a StatefulSet that is not being deleted, in order.
     pub async fn generations(&self, engine: &str) -> Vec<i64> {
         let mut sets = self.list::<StatefulSet>(&format!("{}={engine}", Label::Engine)).await;
         sets.retain(|set| set.metadata.deletion_timestamp.is_none());
@@ -118,7 +119,7 @@ impl Scene {
         pods
     }
 
-    /// The names of the pods that a generation of so many replicas has.
+    /// The names of the pods of a generation with this many replicas.
     #[must_use]
     pub fn pod_names(engine: &str, generation: i64, replicas: i32) -> Vec<String> {
         let name = |ordinal| EngineNames(engine).pod(generation, ordinal);

@@ -1,4 +1,4 @@
-//! Queries of a scene, and other requests to its pods.
+//! Queries, and other requests to pods.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,12 +12,13 @@ use stand_ins::engine::{DURATION_HEADER, ID_HEADER};
 use tokio::task::JoinHandle;
 
 use super::client::{self, Reply};
-use super::scene::{INSTANCE, Scene};
+use super::fixture::INSTANCE;
+use super::testenv::TestEnv;
 use super::traffic::Traffic;
 
 /// The header that selects an engine.
 const SELECTOR: &str = "x-firebolt-engine";
-/// What a gateway answers if the query was not executed, since its engine is not there.
+/// The error codes of a gateway for queries that were not executed because the engine is not available.
 const TURNED_AWAY: [&str; 4] = [
     "engine_unavailable",
     "engine_unreachable",
@@ -25,7 +26,7 @@ const TURNED_AWAY: [&str; 4] = [
     "engine_start_timeout",
 ];
 
-impl Scene {
+impl TestEnv {
     /// Sends a request to a port of a pod.
     pub async fn ask_pod(&self, pod: &str, port: u16, path: &str, body: &str) -> Reply {
         let address = self.get::<Pod>(pod).await.status.and_then(|status| status.pod_ip);
@@ -48,7 +49,7 @@ impl Scene {
             .unwrap_or_else(|error| panic!("query engine {engine}: {error}"))
     }
 
-    /// Waits until an engine answers. Until then, the gateway has to say that nothing was executed.
+    /// Waits until an engine answers. Until then, the gateway has to respond that the query was not executed.
     pub async fn answers(&self, engine: &str) {
         let answered = async || {
             let reply = self.query(engine, "SELECT 42").await;
@@ -59,11 +60,11 @@ impl Scene {
         self.eventually(&format!("engine {engine} answers"), answered).await;
     }
 
-    /// Waits until queries for an engine are turned away with this code.
+    /// Waits until queries for an engine are refused with this error code.
     pub async fn does_not_answer(&self, engine: &str, code: &str) {
         let turned_away = async || {
             let reply = self.query(engine, "SELECT 42").await;
-            // An address that the gateway still knows, and nobody has any more, is given up after some attempts.
+            // The gateway gives up an address that no pod has any more after some attempts.
             assert!(was_turned_away(&reply), "{reply:?}");
             (reply.refusal().1 == code).then_some(())
         };
@@ -71,7 +72,7 @@ impl Scene {
         self.eventually(&sentence, turned_away).await;
     }
 
-    /// Sends a query to a gateway. What it returns is what becomes of it.
+    /// Sends a query to a gateway, and returns a handle to its response.
     #[must_use]
     pub fn send_query(&self, gateway: SocketAddr, engine: &str, id: &str) -> JoinHandle<Result<Reply, String>> {
         let request = query(engine).header(ID_HEADER, id).body(Full::default());
@@ -79,7 +80,7 @@ impl Scene {
         tokio::spawn(async move { client::send(gateway, request).await })
     }
 
-    /// Sends a query that takes its time, and waits until an engine executes it. What it returns is what becomes of it.
+    /// Sends a slow query, waits until an engine executes it, and returns a handle to its response.
     pub async fn begin_query(&self, engine: &str, id: &str, lasts: Duration) -> JoinHandle<Result<Reply, String>> {
         let request = query(engine)
             .header(ID_HEADER, id)
@@ -93,23 +94,23 @@ impl Scene {
         running
     }
 
-    /// Lets clients query an engine without a pause, and waits until they are answered.
+    /// Starts clients that query an engine without a pause, and waits for their first answers.
     pub async fn traffic(&self, engine: &str) -> Traffic<'_> {
         Traffic::start(self, engine).await
     }
 
-    /// Whether the gateway can be reached and says that it takes queries.
+    /// Whether the gateway can be reached and is healthy.
     pub async fn gateway_answers(&self) -> bool {
         let reply = client::send(self.gateway().await, get("/healthz")).await;
         reply.is_ok_and(|reply| reply.status == 200)
     }
 
-    /// Where clients reach the gateway.
+    /// The address of the gateway for clients.
     pub async fn gateway(&self) -> SocketAddr {
         self.gateway_of(INSTANCE).await
     }
 
-    /// Where clients reach the gateway of an instance.
+    /// The address of the gateway of an instance for clients.
     pub async fn gateway_of(&self, instance: &str) -> SocketAddr {
         let service = self.get::<Service>(&InstanceNames(instance).gateway()).await;
         let address = service.spec.and_then(|spec| spec.cluster_ip);
@@ -118,7 +119,7 @@ impl Scene {
     }
 }
 
-/// Whether the gateway says that the query was not executed, since the engine is not there.
+/// Whether the gateway responded that the query was not executed because the engine is not available.
 fn was_turned_away(reply: &Reply) -> bool {
     let (status, code) = reply.refusal();
     status == 503 && TURNED_AWAY.contains(&code.as_str())

@@ -1,12 +1,12 @@
-//! Limits of a whole namespace.
+//! Resource quotas.
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 use serde_json::json;
 
-use super::scene::Scene;
+use super::testenv::TestEnv;
 
-impl Scene {
-    /// Limits what all pods of the namespace may have of a resource, and waits until Kubernetes has counted what they have.
+impl TestEnv {
+    /// Sets a quota for a resource in the namespace, and waits until Kubernetes has computed its use.
     pub async fn limit(&self, quota: &str, resource: &str, most: &str) {
         let manifest = json!({
             "apiVersion": "v1",

@@ -1,16 +1,16 @@
-//! What there is to see of a scene, for the failure of its test.
+//! Objects, events and logs of a test environment, printed when its test fails.
 
 use std::fmt::Write as _;
 
 use localkube::Cluster;
 use serde_json::Value;
 
-use super::operator::{OPERATOR_LABELS, OPERATOR_NAMESPACE};
+use super::installation::{OPERATOR_LABELS, OPERATOR_NAMESPACE};
 
 /// Lines of a log that are shown.
 const TAIL: &str = "--tail=60";
 
-/// Prints objects, events and logs of a namespace, and the logs of the operator. What cannot be had is said in its place.
+/// Prints objects, events and logs of a namespace, and the logs of the operator, or why they cannot be read.
 pub(super) fn print(cluster: &Cluster, namespace: &str) {
     let ask = |arguments: &[&str]| {
         let answer = cluster.kubectl(&[arguments, &["-n", namespace]].concat());

@@ -1,8 +1,8 @@
-//! What is deleted is gone with all that belonged to it.
+//! Deletion: an object is gone with everything that it owned.
 
 use std::collections::BTreeSet;
 
-use e2e::cluster::{Class, INSTANCE, Namespaced, Scene};
+use e2e::cluster::{Class, INSTANCE, Namespaced, TestEnv};
 use firebolt_api::key::Label;
 use firebolt_api::name::{EngineNames, InstanceNames};
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance, PersistentVolumeClaimStorage};
@@ -12,14 +12,14 @@ use kube::Api;
 use kube::api::ListParams;
 
 const CLASS: &str = "shared";
-/// Has claims, and is of the class.
+/// An engine with claims and the class.
 const STORING: &str = "storing";
-/// Has neither.
+/// An engine without either.
 const PLAIN: &str = "plain";
-/// What Kubernetes itself puts into every namespace.
+/// The objects that Kubernetes creates in every namespace.
 const OF_KUBERNETES: [&str; 2] = ["configmap/kube-root-ca.crt", "serviceaccount/default"];
 const NOTHING: [&str; 0] = [];
-/// Whoever has this name is not asked by the webhooks.
+/// A user whose requests the webhooks do not see.
 const UNASKED: [&str; 4] = [
     "--as",
     "system:serviceaccount:firebolt-system:firebolt-operator",
@@ -29,71 +29,70 @@ const UNASKED: [&str; 4] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engines_classes_and_the_instance_leave_nothing_behind() {
-    let scene = Scene::with_instance().await;
-    scene.apply(&Class::new(CLASS)).await;
-    let storing = scene.engine(STORING).class(CLASS).replicas(2);
+    let env = TestEnv::with_instance().await;
+    env.apply(&Class::new(CLASS)).await;
+    let storing = env.engine(STORING).class(CLASS).replicas(2);
     let storing = storing.but(|spec| {
         spec.storage.persistent_volume_claim = Some(PersistentVolumeClaimStorage::default());
     });
-    scene.deploy(&storing).await;
-    let plain = scene.engine(PLAIN);
-    scene.deploy(&plain).await;
-    scene.apply(&plain.env("EDIT", "1")).await;
-    scene.settles(PLAIN, 1).await;
+    env.deploy(&storing).await;
+    let plain = env.engine(PLAIN);
+    env.deploy(&plain).await;
+    env.apply(&plain.env("EDIT", "1")).await;
+    env.settles(PLAIN, 1).await;
     let of_postgres = BTreeSet::from([format!("data-{}-0", InstanceNames(INSTANCE).postgres())]);
-    let of_engine = Scene::pod_names(STORING, 0, 2)
+    let of_engine = TestEnv::pod_names(STORING, 0, 2)
         .into_iter()
         .map(|pod| format!("data-{pod}"));
     let all: BTreeSet<String> = of_engine.chain(of_postgres.clone()).collect();
-    assert_eq!((claims(&scene).await, volumes(&scene).await), (all.clone(), all));
-    let traffic = scene.traffic(PLAIN).await;
+    assert_eq!((claims(&env).await, volumes(&env).await), (all.clone(), all));
+    let traffic = env.traffic(PLAIN).await;
 
     let of_storing = format!("{}={STORING}", Label::Engine);
     let set = format!("statefulset.apps/{}", EngineNames(STORING).stateful_set(0));
     assert!(
-        left(&scene, &of_storing).contains(&set),
+        remaining(&env, &of_storing).contains(&set),
         "it has something to leave behind"
     );
-    is_held::<FireboltEngineClass>(&scene, CLASS, STORING).await;
-    scene.delete::<FireboltEngine>(STORING).await;
-    scene.vanishes::<FireboltEngine>(STORING).await;
-    let mut remains = left(&scene, &of_storing);
-    // Kubernetes removes these by itself, a moment after what they belonged to.
+    is_held::<FireboltEngineClass>(&env, CLASS, STORING).await;
+    env.delete::<FireboltEngine>(STORING).await;
+    env.vanishes::<FireboltEngine>(STORING).await;
+    let mut remains = remaining(&env, &of_storing);
+    // Kubernetes garbage-collects these a moment after their owner.
     remains.retain(|name| !name.starts_with("endpointslice") && !name.starts_with("persistentvolumeclaim"));
     assert_eq!(remains, NOTHING, "of the engine");
-    scene.vanishes::<FireboltEngineClass>(CLASS).await;
+    env.vanishes::<FireboltEngineClass>(CLASS).await;
     let postgres_alone = async || {
-        let both = [claims(&scene).await, volumes(&scene).await];
+        let both = [claims(&env).await, volumes(&env).await];
         (both.iter().all(|left| *left == of_postgres)).then_some(())
     };
-    scene
-        .eventually("the claims of the engine are gone, and their volumes", postgres_alone)
+    env.eventually("the claims of the engine are gone, and their volumes", postgres_alone)
         .await;
 
-    is_held::<FireboltInstance>(&scene, INSTANCE, PLAIN).await;
+    is_held::<FireboltInstance>(&env, INSTANCE, PLAIN).await;
     traffic.assert_flawless().await;
-    scene.delete::<FireboltEngine>(PLAIN).await;
-    scene.vanishes::<FireboltEngine>(PLAIN).await;
-    scene.vanishes::<FireboltInstance>(INSTANCE).await;
-    let no_slices = async || scene.list::<EndpointSlice>("").await.is_empty().then_some(());
-    scene
-        .eventually("Kubernetes has tidied up after the Services", no_slices)
+    env.delete::<FireboltEngine>(PLAIN).await;
+    env.vanishes::<FireboltEngine>(PLAIN).await;
+    env.vanishes::<FireboltInstance>(INSTANCE).await;
+    let no_slices = async || env.list::<EndpointSlice>("").await.is_empty().then_some(());
+    env.eventually("Kubernetes has tidied up after the Services", no_slices)
         .await;
-    let mut remains = left(&scene, "");
+    let mut remains = remaining(&env, "");
     remains.retain(|name| !OF_KUBERNETES.contains(&name.as_str()));
     assert_eq!(remains, NOTHING, "in the namespace");
-    let no_volumes = async || volumes(&scene).await.is_empty().then_some(());
-    scene.eventually("the volume of PostgreSQL is gone", no_volumes).await;
+    let no_volumes = async || volumes(&env).await.is_empty().then_some(());
+    env.eventually("the volume of PostgreSQL is gone", no_volumes).await;
 }
 
-/// Tries to delete what an engine refers to: that is refused. If it got past the webhooks, it stays and says why.
-async fn is_held<K: Namespaced>(scene: &Scene, name: &str, by: &str) {
+/// Tries to delete an object that an engine references: that is refused. Without the webhooks, the object stays and its
+/// status says why.
+async fn is_held<K: Namespaced>(env: &TestEnv, name: &str, by: &str) {
     let (kind, engine) = (K::kind(&()), format!("engine {by}"));
     let delete = ["delete", &kind, name, "--wait=false"];
-    let refusal = scene.kubectl(&delete).expect_err("an engine uses it").to_string();
+    let refusal = env.kubectl(&delete).expect_err("an engine uses it").to_string();
     assert!(refusal.contains(&format!("is used by {engine}")), "{refusal}");
     let unasked = [&delete[..], &UNASKED].concat();
-    scene.kubectl(&unasked).expect("delete it without being asked");
+    env.kubectl(&unasked).expect("delete it without being asked");
     let is = |object: &K| {
         let object = serde_json::to_value(object).expect("objects are JSON");
         let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
@@ -104,30 +103,30 @@ async fn is_held<K: Namespaced>(scene: &Scene, name: &str, by: &str) {
                     .is_some_and(|message| message.contains(&engine))
         })
     };
-    scene.becomes(name, "says which engine holds it", is).await;
+    env.becomes(name, "says which engine holds it", is).await;
 }
 
-/// The names of all objects in the namespace whose labels match, of whatever kind. Events are no objects to speak of.
-fn left(scene: &Scene, labels: &str) -> Vec<String> {
+/// The names of all objects in the namespace whose labels match, except for events.
+fn remaining(env: &TestEnv, labels: &str) -> Vec<String> {
     let kinds = ["api-resources", "--namespaced", "--verbs=list", "--output=name"];
-    let kinds = scene.kubectl(&kinds).expect("list the kinds");
+    let kinds = env.kubectl(&kinds).expect("list the kinds");
     let kinds: Vec<&str> = kinds.lines().filter(|kind| !kind.starts_with("events")).collect();
     let objects = ["get", &kinds.join(","), "--selector", labels, "--output=name"];
-    let objects = scene.kubectl(&objects).expect("list the objects");
+    let objects = env.kubectl(&objects).expect("list the objects");
     objects.lines().map(str::to_owned).collect()
 }
 
 /// The claims of the namespace.
-async fn claims(scene: &Scene) -> BTreeSet<String> {
-    let claims = scene.list::<PersistentVolumeClaim>("").await;
+async fn claims(env: &TestEnv) -> BTreeSet<String> {
+    let claims = env.list::<PersistentVolumeClaim>("").await;
     claims.into_iter().filter_map(|claim| claim.metadata.name).collect()
 }
 
-/// The claims of the namespace, there now or not, that there are volumes for.
-async fn volumes(scene: &Scene) -> BTreeSet<String> {
-    let volumes: Api<PersistentVolume> = Api::all(scene.client());
+/// The claims of the namespace that volumes are bound to, whether they still exist or not.
+async fn volumes(env: &TestEnv) -> BTreeSet<String> {
+    let volumes: Api<PersistentVolume> = Api::all(env.client());
     let volumes = volumes.list(&ListParams::default()).await.expect("list the volumes");
     let claims = volumes.items.into_iter().filter_map(|volume| volume.spec?.claim_ref);
-    let here = claims.filter(|claim| claim.namespace.as_deref() == Some(scene.namespace()));
+    let here = claims.filter(|claim| claim.namespace.as_deref() == Some(env.namespace()));
     here.filter_map(|claim| claim.name).collect()
 }

@@ -1,6 +1,7 @@
-//! Queries wake the engines that they are for: those that stopped by themselves, those of their own instance, and no others.
+//! Queries wake the engine that they select, if auto-stop has stopped it and it belongs to the instance, and no
+//! other engine.
 
-use e2e::cluster::{GatewayPod, INSTANCE, Instance, Reply, Scene};
+use e2e::cluster::{GatewayPod, INSTANCE, Instance, Reply, TestEnv};
 use firebolt_api::key::Annotation;
 use firebolt_api::{
     AutoStopReason, EnginePhase, FireboltEngine, FireboltEngineStatus, FireboltInstance, InstancePhase,
@@ -11,78 +12,76 @@ use kube::ResourceExt;
 use tokio::task::JoinHandle;
 
 const ENGINE: &str = "analytics";
-/// An engine for which no node is large enough.
+/// An engine that no node has room for.
 const NEVER: &str = "never";
-/// The time without queries after which an engine stops, in seconds.
+/// The idle timeout of engines, in seconds.
 const IDLE: u64 = 2;
-/// The cluster cuts times to whole seconds: something was up to a second later than it says.
+/// Times in the cluster are truncated to seconds: an event was up to a second later than recorded.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_engine_stops_and_the_next_query_wakes_it_for_at_least_an_idle_time() {
-    let scene = Scene::with_instance().await;
-    scene.deploy(&scene.engine(ENGINE).idle_timeout(IDLE)).await;
-    stops_for_idleness(&scene).await;
+async fn an_idle_engine_stops_and_the_next_query_wakes_it_for_at_least_the_idle_timeout() {
+    let env = TestEnv::with_instance().await;
+    env.deploy(&env.engine(ENGINE).idle_timeout(IDLE)).await;
+    stops_for_idleness(&env).await;
 
     let asked = Timestamp::now();
-    let query = scene
-        .send_query(scene.gateway().await, ENGINE, "the-first")
+    let query = env
+        .send_query(env.gateway().await, ENGINE, "the-first")
         .await_reply()
         .await;
     assert_eq!(query.status, 200, "{query:?}");
-    assert_eq!(scene.executed_by("the-first"), Scene::pod_names(ENGINE, 2, 1));
-    assert_tells_stages(query.header("server-timing"));
-    let why = "Replicas go from 0 to 1: a query asked for the engine.";
-    scene.tells_event(ENGINE, "ScaledUp", why).await;
-    let woken = |engine: &FireboltEngine| said(engine).auto_stop_reason == Some(AutoStopReason::WakeRequested);
-    let woken = scene.becomes(ENGINE, "says that a query woke it", woken).await;
+    assert_eq!(env.executed_by("the-first"), TestEnv::pod_names(ENGINE, 2, 1));
+    assert_has_stages(query.header("server-timing"));
+    let why = "Scaled from 0 to 1: wake requested by a query.";
+    env.tells_event(ENGINE, "ScaledUp", why).await;
+    let woken = |engine: &FireboltEngine| status(engine).auto_stop_reason == Some(AutoStopReason::WakeRequested);
+    let woken = env.becomes(ENGINE, "says that a query woke it", woken).await;
     assert!(
         last_activity(&woken) + ROUNDING >= asked,
         "being woken counts as being used: {woken:?}"
     );
 
-    // A request counts for five minutes, in case that whoever asked needs that long to come. Nobody else waits here.
-    let scaled = &said(&woken).last_scaled_at;
+    // A wake request counts for five minutes, so that a slow client finds the engine running. There is none here.
+    let scaled = &status(&woken).last_scaled_at;
     let annotation = format!("{}-", Annotation::WakeRequested);
-    scene
-        .kubectl(&["annotate", "fireboltengine", ENGINE, &annotation])
+    env.kubectl(&["annotate", "fireboltengine", ENGINE, &annotation])
         .expect("take the request back");
-    let again = |engine: &FireboltEngine| said(engine).last_scaled_at != *scaled && engine.spec.replicas == 0;
-    let stopping = scene.becomes(ENGINE, "stops again", again).await;
-    let stopped_at = said(&stopping).last_scaled_at.as_ref().expect("it was scaled").0;
+    let again = |engine: &FireboltEngine| status(engine).last_scaled_at != *scaled && engine.spec.replicas == 0;
+    let stopping = env.becomes(ENGINE, "stops again", again).await;
+    let stopped_at = status(&stopping).last_scaled_at.as_ref().expect("it was scaled").0;
     let passed = (stopped_at + ROUNDING).duration_since(last_activity(&stopping));
     assert!(passed >= SignedDuration::from_secs(IDLE.cast_signed()), "{stopping:?}");
     assert!(last_activity(&stopping) >= last_activity(&woken), "{stopping:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queries_at_two_gateways_wake_an_engine_together_and_outlive_the_end_of_one() {
-    let scene = Scene::with(&Instance::new().gateways(2)).await;
-    scene.apply(&scene.engine(ENGINE).idle_timeout(600).replicas(0)).await;
-    scene
-        .apply(&scene.engine(NEVER).idle_timeout(600).replicas(0).but(|spec| {
-            let pod = spec.template.get_or_insert_default().spec.get_or_insert_default();
-            pod.node_selector
-                .get_or_insert_default()
-                .insert("size".to_owned(), "enormous".to_owned());
-        }))
-        .await;
+async fn queries_at_two_gateways_wake_an_engine_once_and_survive_the_termination_of_one() {
+    let env = TestEnv::with(&Instance::new().gateways(2)).await;
+    env.apply(&env.engine(ENGINE).idle_timeout(600).replicas(0)).await;
+    env.apply(&env.engine(NEVER).idle_timeout(600).replicas(0).but(|spec| {
+        let pod = spec.template.get_or_insert_default().spec.get_or_insert_default();
+        pod.node_selector
+            .get_or_insert_default()
+            .insert("size".to_owned(), "enormous".to_owned());
+    }))
+    .await;
     for engine in [ENGINE, NEVER] {
-        scene.reaches(engine, EnginePhase::Stopped).await;
+        env.reaches(engine, EnginePhase::Stopped).await;
     }
-    let pods: [GatewayPod; 2] = scene.gateway_pods(INSTANCE).await;
+    let pods: [GatewayPod; 2] = env.gateway_pods(INSTANCE).await;
 
     let ids: Vec<String> = (0..20).map(|number| format!("query-{number}")).collect();
     let mut queries = Vec::new();
     for (id, pod) in ids.iter().zip(pods.iter().cycle()) {
-        queries.push(scene.send_query(pod.queries(), ENGINE, id));
+        queries.push(env.send_query(pod.queries(), ENGINE, id));
     }
     for query in queries {
         let reply = query.await_reply().await;
         assert_eq!(reply.status, 200, "{reply:?}");
     }
     for id in &ids {
-        assert_eq!(scene.executed_by(id), Scene::pod_names(ENGINE, 1, 1), "{id}");
+        assert_eq!(env.executed_by(id), TestEnv::pod_names(ENGINE, 1, 1), "{id}");
     }
     let mut patches = Vec::new();
     for pod in &pods {
@@ -92,46 +91,46 @@ async fn queries_at_two_gateways_wake_an_engine_together_and_outlive_the_end_of_
     assert!(patches.iter().any(|count| *count > 0), "{patches:?}");
     assert!(patches.iter().all(|count| *count <= 3), "{patches:?}");
 
-    the_end_of_a_gateway_is_told_to_those_who_wait(&scene, &pods[0]).await;
+    a_terminating_gateway_refuses_held_queries(&env, &pods[0]).await;
 }
 
-/// A pod is deleted while a query waits in it for an engine that does not come.
-async fn the_end_of_a_gateway_is_told_to_those_who_wait(scene: &Scene, pod: &GatewayPod) {
-    let query = scene.send_query(pod.queries(), NEVER, "in-vain");
+/// A pod is deleted while it holds a query for an engine that does not start.
+async fn a_terminating_gateway_refuses_held_queries(env: &TestEnv, pod: &GatewayPod) {
+    let query = env.send_query(pod.queries(), NEVER, "in-vain");
     let waits = async || (pod.counts("waiting").await == 1).then_some(());
-    scene.eventually("a query waits", waits).await;
-    scene.delete::<Pod>(&pod.name).await;
+    env.eventually("a query waits", waits).await;
+    env.delete::<Pod>(&pod.name).await;
     let reply = query.await_reply().await;
     assert_eq!(reply.refusal(), (503, "gateway_stopping".to_owned()));
     assert_eq!(reply.header("retry-after"), "1");
-    scene.vanishes::<Pod>(&pod.name).await;
-    assert_eq!(scene.executed_by("in-vain"), Vec::<String>::new());
-    // The other one, and the next, still know the engine that is there.
-    scene.answers(ENGINE).await;
+    env.vanishes::<Pod>(&pod.name).await;
+    assert_eq!(env.executed_by("in-vain"), Vec::<String>::new());
+    // The other pod and the new one still route to the running engine.
+    env.answers(ENGINE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_queries_for_engines_of_the_instance_that_stop_by_themselves_wake_one() {
+async fn only_queries_for_engines_of_the_instance_with_auto_stop_wake_one() {
     const OTHER: &str = "other";
-    let scene = Scene::empty().await;
-    scene.apply(&Instance::new()).await;
-    scene.apply(&Instance::named(OTHER)).await;
-    scene.instance_is_ready().await;
+    let env = TestEnv::empty().await;
+    env.apply(&Instance::new()).await;
+    env.apply(&Instance::named(OTHER)).await;
+    env.instance_is_ready().await;
     let ready = |instance: &FireboltInstance| {
         let status = instance.status.as_ref();
         status.is_some_and(|status| status.phase == Some(InstancePhase::Ready))
     };
-    scene.becomes(OTHER, "is ready", ready).await;
+    env.becomes(OTHER, "is ready", ready).await;
     let by_hand = "by-hand";
-    scene.apply(&scene.engine(ENGINE).idle_timeout(600).replicas(0)).await;
-    scene.apply(&scene.engine(by_hand).replicas(0)).await;
+    env.apply(&env.engine(ENGINE).idle_timeout(600).replicas(0)).await;
+    env.apply(&env.engine(by_hand).replicas(0)).await;
     for engine in [ENGINE, by_hand] {
-        scene.reaches(engine, EnginePhase::Stopped).await;
+        env.reaches(engine, EnginePhase::Stopped).await;
     }
 
-    let (own, other) = (scene.gateway().await, scene.gateway_of(OTHER).await);
+    let (own, other) = (env.gateway().await, env.gateway_of(OTHER).await);
     let refused = async |gateway, engine: &str| {
-        let reply = scene.send_query(gateway, engine, "refused").await_reply().await;
+        let reply = env.send_query(gateway, engine, "refused").await_reply().await;
         assert_eq!(reply.header("retry-after"), "", "time alone changes nothing: {reply:?}");
         reply.refusal()
     };
@@ -139,10 +138,10 @@ async fn only_queries_for_engines_of_the_instance_that_stop_by_themselves_wake_o
     assert_eq!(refused(own, "nobody").await, not_found);
     assert_eq!(refused(other, ENGINE).await, not_found);
     assert_eq!(refused(own, by_hand).await, (503, "engine_stopped".to_owned()));
-    assert!(scene.gateway_answers().await, "its health is no matter of engines");
+    assert!(env.gateway_answers().await, "its health is no matter of engines");
 
     for instance in [INSTANCE, OTHER] {
-        let [pod] = scene.gateway_pods(instance).await;
+        let [pod] = env.gateway_pods(instance).await;
         assert_eq!(
             pod.counts("waiting").await,
             0,
@@ -154,7 +153,7 @@ async fn only_queries_for_engines_of_the_instance_that_stop_by_themselves_wake_o
         }
     }
     for engine in [ENGINE, by_hand] {
-        let engine = scene.get::<FireboltEngine>(engine).await;
+        let engine = env.get::<FireboltEngine>(engine).await;
         assert!(
             !engine.annotations().contains_key(Annotation::WakeRequested.key()),
             "{engine:?}"
@@ -163,9 +162,9 @@ async fn only_queries_for_engines_of_the_instance_that_stop_by_themselves_wake_o
     }
 }
 
-/// Asserts that a header tells how long each stage of a wake took. Those that passed unseen are left out.
+/// Asserts that a header has the duration of each stage of a wake. Stages that were not observed are left out.
 #[track_caller]
-fn assert_tells_stages(timing: &str) {
+fn assert_has_stages(timing: &str) {
     let stages: Vec<(&str, f64)> = timing
         .split(", ")
         .map(|stage| {
@@ -186,20 +185,20 @@ fn assert_tells_stages(timing: &str) {
     }
     let sum: f64 = stages.iter().map(|(_, milliseconds)| milliseconds).sum();
     let (_, whole) = stages[stages.len() - 1];
-    // The stages make up the whole, but for the rounding of each.
+    // The stages add up to the total, except for rounding.
     assert!((sum - 2.0 * whole).abs() < 1.0, "{timing}");
 }
 
-/// Waits until the engine has stopped because nobody uses it.
-async fn stops_for_idleness(scene: &Scene) {
-    let why = "Replicas go from 1 to 0: no query ran for the whole idle time.";
-    scene.tells_event(ENGINE, "ScaledDown", why).await;
-    scene.settles(ENGINE, 1).await;
+/// Waits until the engine has stopped because it is idle.
+async fn stops_for_idleness(env: &TestEnv) {
+    let why = "Scaled from 1 to 0: no query within autoStop.idleTimeout.";
+    env.tells_event(ENGINE, "ScaledDown", why).await;
+    env.settles(ENGINE, 1).await;
 }
 
-/// What becomes of a query.
+/// A handle to the response to a query.
 trait Awaited {
-    /// The answer. A connection that ends without one is a fault.
+    /// The response. A connection that ends without one is a failure.
     async fn await_reply(self) -> Reply;
 }
 
@@ -210,11 +209,11 @@ impl Awaited for JoinHandle<Result<Reply, String>> {
     }
 }
 
-fn said(engine: &FireboltEngine) -> &FireboltEngineStatus {
+fn status(engine: &FireboltEngine) -> &FireboltEngineStatus {
     engine.status.as_ref().expect("it was looked at before")
 }
 
-/// When the engine was last in use.
+/// The last activity of the engine.
 fn last_activity(engine: &FireboltEngine) -> Timestamp {
-    said(engine).last_activity_time.as_ref().expect("it was in use").0
+    status(engine).last_activity_time.as_ref().expect("it was in use").0
 }

@@ -1,4 +1,4 @@
-//! What disturbs the whole cluster, one test at a time: the operator is killed, the API server restarts.
+//! Tests that disrupt the whole cluster, one at a time: the operator is killed, the API server restarts.
 
-mod api_server;
-mod operator;
+mod api_server_restart;
+mod operator_crash;

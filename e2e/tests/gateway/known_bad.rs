@@ -1,23 +1,23 @@
-//! What the other tests would show if the configuration were wrong: proof that they can fail.
+//! Known-bad configurations: proof that the other tests can fail.
 
 use e2e::isolation::isolated;
 use e2e::wait::eventually;
 use stand_ins::engine::{DURATION_HEADER, ID_HEADER};
 
-use crate::altered;
-use crate::client::{ask, empty, query, raw, send};
-use crate::scene::{Scene, pod};
-use crate::scripted::{Script, Scripted};
+use crate::testenv::client::{ask, empty, query, raw, send};
+use crate::testenv::known_bad_configuration;
+use crate::testenv::scripted_engine::{Script, Scripted};
+use crate::testenv::{TestEnv, pod};
 
 #[test]
-fn a_gateway_that_repeats_after_resets_is_seen_to_repeat() {
+fn a_gateway_that_retries_after_resets_is_found() {
     isolated(async {
-        let mut scene = Scene::start_altered(altered::repeat_after_resets).await;
+        let mut env = TestEnv::start_altered(known_bad_configuration::retry_after_resets).await;
         let (good, bad) = (
             pod("good", 11).await,
             Scripted::start(12, Script::ResetAfterRequest).await,
         );
-        scene.route("one", [11, 12]).await;
+        env.route("one", [11, 12]).await;
         eventually("a query reaches both pods", async || {
             send(empty(query("one").header(ID_HEADER, "q"))).await;
             !bad.queries().is_empty()
@@ -31,11 +31,11 @@ fn a_gateway_that_repeats_after_resets_is_seen_to_repeat() {
 }
 
 #[test]
-fn a_route_without_a_guard_is_seen_to_be_an_open_proxy() {
+fn a_route_without_a_guard_is_found_to_be_an_open_proxy() {
     isolated(async {
-        let _scene = Scene::start_altered(|configuration| {
-            altered::break_script(configuration);
-            altered::open_the_route(configuration);
+        let _scene = TestEnv::start_altered(|configuration| {
+            known_bad_configuration::break_selection_script(configuration);
+            known_bad_configuration::remove_route_guard(configuration);
         })
         .await;
         let victim = Scripted::start(99, Script::Echo).await;
@@ -45,10 +45,10 @@ fn a_route_without_a_guard_is_seen_to_be_an_open_proxy() {
 }
 
 #[test]
-fn a_gateway_that_trusts_health_alone_is_seen_to_fail_queries() {
+fn a_gateway_without_panic_routing_is_found_to_fail_queries() {
     isolated(async {
-        let mut scene = Scene::start_altered(altered::trust_health_alone).await;
-        let engine = scene.engine("one", 11).await;
+        let mut env = TestEnv::start_altered(known_bad_configuration::disable_panic_routing).await;
+        let engine = env.engine("one", 11).await;
         ask("one").await.answer();
         engine.set_ready(false);
         eventually("the only pod is not tried", async || ask("one").await.status == 503).await;
@@ -56,10 +56,10 @@ fn a_gateway_that_trusts_health_alone_is_seen_to_fail_queries() {
 }
 
 #[test]
-fn a_gateway_that_obeys_clients_is_seen_to_obey() {
+fn a_gateway_that_accepts_control_headers_is_found() {
     isolated(async {
-        let mut scene = Scene::start_altered(altered::obey_clients).await;
-        let _engine = scene.engine("one", 11).await;
+        let mut env = TestEnv::start_altered(known_bad_configuration::accept_control_headers).await;
+        let _engine = env.engine("one", 11).await;
         let query = query("one")
             .header("x-envoy-upstream-rq-timeout-ms", "1")
             .header(DURATION_HEADER, "10s");

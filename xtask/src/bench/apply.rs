@@ -26,8 +26,8 @@ pub(super) async fn create(engines: &Api<FireboltEngine>, engine: &Value) -> Res
 
 /// Asks for an engine, as a gateway does.
 pub(super) async fn wake(engines: &Api<FireboltEngine>, name: &str) -> Result<()> {
-    let stamp = Timestamp::now().to_string();
-    let patch = json!({ "metadata": { "annotations": { Annotation::WakeRequested.key(): stamp } } });
+    let requested = Timestamp::now().to_string();
+    let patch = json!({ "metadata": { "annotations": { Annotation::WakeRequested.key(): requested } } });
     edit(engines, name, &patch).await
 }
 

@@ -51,7 +51,7 @@ struct Seen {
 }
 
 #[derive(Default)]
-struct Sight {
+struct Observed {
     engines: Mutex<HashMap<String, Seen>>,
     changed: Notify,
 }
@@ -60,7 +60,7 @@ struct Sight {
 pub(super) struct Fleet {
     pub(super) engines: Api<FireboltEngine>,
     pods: Api<Pod>,
-    sight: Arc<Sight>,
+    observed: Arc<Observed>,
     watch: JoinHandle<()>,
     /// Pods that take connections and never answer live here.
     holes: Vec<TcpListener>,
@@ -72,12 +72,12 @@ impl Fleet {
         cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], INSTANCE)?;
         let client: Client = cluster.client().await?;
         let engines: Api<FireboltEngine> = Api::namespaced(client.clone(), NAMESPACE);
-        let sight = Arc::<Sight>::default();
-        let watch = tokio::spawn(watch(engines.clone(), Arc::clone(&sight)));
+        let observed = Arc::<Observed>::default();
+        let watch = tokio::spawn(watch(engines.clone(), Arc::clone(&observed)));
         Ok(Self {
             engines,
             pods: Api::namespaced(client, NAMESPACE),
-            sight,
+            observed,
             watch,
             holes: Vec::new(),
         })
@@ -89,7 +89,7 @@ impl Fleet {
         self.wait_for(names, EnginePhase::Stopped).await
     }
 
-    /// Adds engines that run, and whose pods are asked for their queries all the time and never answer.
+    /// Adds running engines whose pods are scraped all the time and never respond.
     pub(super) async fn add_black_holes(&mut self, names: &[String]) -> Result<()> {
         each(names, async |name| apply::create(&self.engines, &engine(name, 1)).await).await?;
         let mut waiting: Vec<&String> = names.iter().collect();
@@ -109,7 +109,7 @@ impl Fleet {
         self.wait_for(names, EnginePhase::Stable).await
     }
 
-    /// An address at which connections are taken and nothing is ever said.
+    /// An address that accepts connections and never responds.
     fn dig(&mut self) -> Result<IpAddr> {
         let number = u8::try_from(self.holes.len() + 1)?;
         let address = Ipv4Addr::new(127, 99, 0, number);
@@ -157,8 +157,8 @@ impl Fleet {
     async fn until<T>(&self, what: &str, mut look: impl FnMut(&HashMap<String, Seen>) -> Option<T>) -> Result<T> {
         let deadline = Instant::now() + LIMIT;
         loop {
-            let changed = self.sight.changed.notified();
-            let found = look(&self.sight.engines.lock().unwrap_or_else(PoisonError::into_inner));
+            let changed = self.observed.changed.notified();
+            let found = look(&self.observed.engines.lock().unwrap_or_else(PoisonError::into_inner));
             if let Some(found) = found {
                 return Ok(found);
             }
@@ -193,8 +193,8 @@ fn engine(name: &str, replicas: i32) -> Value {
     })
 }
 
-/// Notes what becomes of engines. A watch that ends is begun again; it ends with the last who looks.
-async fn watch(engines: Api<FireboltEngine>, sight: Arc<Sight>) {
+/// Records the states of engines. A watch that ends is restarted.
+async fn watch(engines: Api<FireboltEngine>, observed: Arc<Observed>) {
     loop {
         let Ok(events) = engines.watch(&WatchParams::default(), "0").await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -203,16 +203,16 @@ async fn watch(engines: Api<FireboltEngine>, sight: Arc<Sight>) {
         let mut events = Box::pin(events);
         while let Some(Ok(event)) = events.next().await {
             if let WatchEvent::Added(engine) | WatchEvent::Modified(engine) = event {
-                note(&sight, &engine);
+                note(&observed, &engine);
             }
         }
     }
 }
 
-fn note(sight: &Sight, engine: &FireboltEngine) {
+fn note(observed: &Observed, engine: &FireboltEngine) {
     let now = Instant::now();
     let status = engine.status.as_ref();
-    let mut engines = sight.engines.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut engines = observed.engines.lock().unwrap_or_else(PoisonError::into_inner);
     let before = engines.get(&engine.name_any()).and_then(|seen| seen.grew);
     let seen = Seen {
         phase: status.and_then(|status| status.phase),
@@ -221,5 +221,5 @@ fn note(sight: &Sight, engine: &FireboltEngine) {
     };
     engines.insert(engine.name_any(), seen);
     drop(engines);
-    sight.changed.notify_waiters();
+    observed.changed.notify_waiters();
 }

@@ -15,7 +15,7 @@ const RATE: u32 = 1_000;
 const ADDED: Below = Below(1.0, "ms");
 const COST: Below = Below(5.0, "%");
 /// A network of its own, with a name server of its own behind the only address in it, and a route that leads nowhere: an API
-/// server does not start without one. Processes keep their numbers: the control plane is looked after by them.
+/// server does not start without one. Processes keep their numbers: localkube finds the control plane by them.
 const PREPARE: &str = r#"ip link set lo up && ip link add nowhere type bridge && ip link set nowhere up &&
 ip address add 10.246.0.1/24 dev nowhere && ip route add default dev nowhere &&
 mount --bind "$0" /etc/resolv.conf && exec "$@""#;
@@ -49,7 +49,7 @@ struct Latency {
 
 pub(super) fn measure(programs: &Programs, extent: Extent) -> Result<Vec<Line>> {
     let program = programs.gateway_bench()?;
-    super::tell("querying through gateways with and without the hook, in turns");
+    super::report("querying through gateways with and without the hook, in turns");
     let folder = TempDir::new()?;
     let resolv_conf = folder.path().join("resolv.conf");
     fs::write(&resolv_conf, "nameserver 127.0.0.1\n")?;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: how fast the parts are that somebody waits for, on this machine, from outside.
+//! `cargo xtask bench`: the latencies that users notice, on this machine, from outside.
 //!
 //! Everything measured is the real thing, compiled as for a release: the operator under the service account that it is
 //! shipped with, a real control plane, the real Envoy. Nothing is written into the tree. A target that is missed is told
@@ -89,8 +89,8 @@ impl Extent {
     };
 }
 
-/// What goes on, so that nobody takes it for hung.
-fn tell(news: &str) {
+/// Reports progress.
+fn report(news: &str) {
     eprintln!("bench: {news}");
 }
 

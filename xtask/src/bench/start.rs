@@ -22,11 +22,11 @@ const MANIFEST: &str = include_str!("../demo/demo.yaml");
 const NAMESPACE: &str = "demo";
 const ENGINE: &str = "fireng/analytics";
 const LIMIT: &str = "--timeout=240s";
-/// It stops when it is told to, and starts when somebody asks.
+/// It stops when a user scales it to zero, and starts when a wake is requested.
 const AUTO_STOP: &str = r#"{"spec":{"autoStop":{"enabled":true,"activeReplicas":1,"idleTimeout":"1h"}}}"#;
 
 pub(super) async fn measure(extent: Extent) -> Result<Vec<Line>> {
-    super::tell("starting a whole cluster");
+    super::report("starting a whole cluster");
     let cluster = test::whole_cluster().await?;
     cluster.kubectl_with_input(&["apply", "--server-side", "-f", "-"], MANIFEST)?;
     wait(&cluster, "fireboltinstance/main", "Ready")?;
@@ -36,10 +36,10 @@ pub(super) async fn measure(extent: Extent) -> Result<Vec<Line>> {
     patch(&cluster, AUTO_STOP)?;
     let pods: Api<Pod> = Api::namespaced(client, NAMESPACE);
 
-    super::tell("waking an engine by a query");
+    super::report("waking an engine by a query");
     let (mut answers, mut starts) = (Samples::default(), Samples::default());
     for _ in 0..extent.starts {
-        // The last wake would still count, and bring it back at once.
+        // Otherwise the last wake request would start it again at once.
         let forgotten = json!({ "annotations": { Annotation::WakeRequested.key(): null } });
         let stop = json!({ "metadata": forgotten, "spec": { "replicas": 0 } });
         patch(&cluster, &stop.to_string())?;

@@ -9,15 +9,15 @@ use super::operator::Starter;
 use super::programs::Programs;
 use super::sample::{Samples, milliseconds};
 use super::table::{Below, Line};
-use super::{Extent, Result, tell};
+use super::{Extent, Result, report};
 
-/// What somebody who is not alone may expect.
+/// The target for wakes one at a time.
 const IDLE: Below = Below(100.0, "ms");
 const BUSY: Below = Below(250.0, "ms");
 const RESTART: Below = Below(2.0, "s");
 
 pub(super) async fn measure(programs: &Programs, extent: Extent) -> Result<Vec<Line>> {
-    tell("starting a control plane");
+    report("starting a control plane");
     let cluster = Cluster::start(Options::default()).await?;
     let starter = Starter::prepare(programs, &cluster).await?;
     let mut fleet = Fleet::begin(&cluster).await?;
@@ -25,25 +25,25 @@ pub(super) async fn measure(programs: &Programs, extent: Extent) -> Result<Vec<L
 
     let woken = names("engine", 0, extent.wakes);
     fleet.add(&woken).await?;
-    tell(&format!("waking {} engines, one after the other", woken.len()));
+    report(&format!("waking {} engines, one after the other", woken.len()));
     let idle = one_by_one(&fleet, &woken).await?;
 
-    tell(&format!("adding engines, up to {}", extent.engines));
+    report(&format!("adding engines, up to {}", extent.engines));
     let began = Instant::now();
     fleet.stop(&woken).await?;
     let more = names("engine", extent.wakes, extent.engines);
     fleet.add(&more).await?;
-    tell(&format!("  {:.1} s", began.elapsed().as_secs_f64()));
+    report(&format!("  {:.1} s", began.elapsed().as_secs_f64()));
     fleet.add_black_holes(&names("hole", 0, extent.black_holes)).await?;
-    tell("waking some of them, one after the other");
+    report("waking some of them, one after the other");
     let busy = one_by_one(&fleet, &woken).await?;
     fleet.stop(&woken).await?;
 
-    tell("restarting the operator");
+    report("restarting the operator");
     operator.stop()?;
     let mut restarts = Samples::default();
     for name in woken.iter().take(extent.restarts) {
-        // Somebody asks while nobody is there.
+        // The wake is requested while no operator runs.
         fleet.wake(std::slice::from_ref(name)).await?;
         let began = Instant::now();
         let operator = starter.start()?;
@@ -52,7 +52,7 @@ pub(super) async fn measure(programs: &Programs, extent: Extent) -> Result<Vec<L
         operator.stop()?;
     }
 
-    tell("waking all of them at once");
+    report("waking all of them at once");
     let _operator = starter.start()?;
     let all = names("engine", 0, extent.engines);
     fleet.stop(&all).await?;
@@ -85,8 +85,8 @@ pub(super) async fn measure(programs: &Programs, extent: Extent) -> Result<Vec<L
     ])
 }
 
-/// Each is asked for when the operator has done with the one before. What is measured begins before the request is
-/// sent, so it is more than the operator's part.
+/// Wakes them one after the other, each once the operator has finished the previous one. The measurement begins before
+/// the request is sent, so it is more than the operator's part.
 async fn one_by_one(fleet: &Fleet, names: &[String]) -> Result<Samples> {
     let mut samples = Samples::default();
     for name in names {

@@ -269,7 +269,7 @@ Try next:
   kubectl patch firengc {CLASS} --type=json -p '{patch}'
   kubectl get fireng --watch
 
-  # no pods until somebody scales it up
+  # no pods until it is scaled up again
   kubectl scale fireng {ENGINE} --replicas=0
 
   # the end, without a trace

@@ -75,7 +75,7 @@ impl View {
         }
     }
 
-    /// Takes what the operator says now, and returns the line about the phase that is over, if one is.
+    /// Updates the view with the status, and returns the line about the phase that has ended, if one has.
     fn take(&mut self, status: FireboltEngineStatus, wanted: i32) -> Option<String> {
         self.wanted = wanted;
         if self.status.current_generation != status.current_generation {
@@ -107,8 +107,8 @@ impl View {
         }
     }
 
-    /// The line about the present phase, unless there is nothing to wait for in it. Of a drain it tells how many queries
-    /// were left when they were last counted.
+    /// The line about the present phase, unless nothing is awaited in it. In a drain, it contains the last count of
+    /// running queries.
     fn phase(&self, took: Duration) -> Option<String> {
         let status = &self.status;
         let phase = status.phase?;
@@ -176,22 +176,19 @@ mod tests {
 
     #[test]
     fn each_phase_has_a_line_when_it_is_over() {
-        let mut view = View::new(status("stable", 0, None, "Generation 0 serves."));
+        let mut view = View::new(status("stable", 0, None, "Generation 0 is serving queries."));
         view.see(&pod("a-g0-0", "0"), true);
         let mut lines = vec![view.take(status("creating", 1, None, "0 of 2 pods ready."), 2)];
         for (name, generation) in [("a-g0-0", "0"), ("a-g1-0", "1"), ("a-g1-1", "1")] {
             view.see(&pod(name, generation), true);
         }
         view.see(&pod("a-g1-1", "1"), false);
-        let left = "Generation 1 has taken over; generation 0 finishes its queries: 2 queries left.";
+        let left = "Generation 1 is serving queries; generation 0 is draining: 2 queries left.";
         lines.push(view.take(status("switching", 1, None, ""), 2));
-        lines.push(view.take(
-            status("draining", 1, Some(0), "… finishes its queries: not counted yet."),
-            2,
-        ));
+        lines.push(view.take(status("draining", 1, Some(0), "… is draining: not counted yet."), 2));
         lines.push(view.take(status("draining", 1, Some(0), left), 2));
-        lines.push(view.take(status("cleaning", 1, Some(0), "… is being removed."), 2));
-        lines.push(view.take(status("stable", 1, None, "Generation 1 serves."), 2));
+        lines.push(view.take(status("cleaning", 1, Some(0), "… is being deleted."), 2));
+        lines.push(view.take(status("stable", 1, None, "Generation 1 is serving queries."), 2));
         let expected = [
             "  creating   g1   pods 1/2               0.0 s",
             "  switching  g1                          0.0 s",
@@ -203,11 +200,8 @@ mod tests {
 
     #[test]
     fn a_drain_that_was_never_counted_has_no_number() {
-        assert_eq!(queries_left("Generation 0 finishes its queries: not counted yet."), "");
-        assert_eq!(
-            queries_left("Generation 0 finishes its queries: 1 query left."),
-            "1 query left"
-        );
+        assert_eq!(queries_left("Generation 0 is draining: not counted yet."), "");
+        assert_eq!(queries_left("Generation 0 is draining: 1 query left."), "1 query left");
     }
 
     #[test]

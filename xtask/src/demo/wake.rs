@@ -14,7 +14,7 @@ const ENGINE: &str = "nightly";
 
 pub(super) async fn show(screen: &mut Screen, cluster: &Cluster, client: &Client, gateway: SocketAddr) -> Result<()> {
     let engines: Api<FireboltEngine> = Api::namespaced(client.clone(), NAMESPACE);
-    // Somebody who runs the demo again may find it awake.
+    // A user who runs the demo again may find it awake.
     let engine = watch::until(&engines, ENGINE, |engine| {
         Ok(engine.status.as_ref().is_some_and(|status| status.phase.is_some()))
     })

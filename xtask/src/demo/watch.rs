@@ -35,7 +35,7 @@ where
     Ok(Box::pin(changes))
 }
 
-/// Waits until an object is as it should be; `look` says whether it is, each time that it changes.
+/// Waits until an object satisfies `look`, which is called for each of its states.
 pub(super) async fn until<K>(api: &Api<K>, name: &str, mut look: impl FnMut(&K) -> Result<bool>) -> Result<K>
 where
     K: Clone + Debug + DeserializeOwned + 'static,

@@ -36,7 +36,7 @@ impl Archive {
         folder.join(format!("{}.tar", self.name))
     }
 
-    /// Has the archive in place; says whether it had to be written. What it was written from is noted beside it.
+    /// Writes the archive unless it is current; returns whether it had to be written. Its inputs are noted beside it.
     pub(super) fn ensure(&self, folder: &Path) -> Result<bool> {
         let inputs = folder.join(format!("{}.inputs", self.name));
         let description = self.describe()?;
@@ -44,7 +44,7 @@ impl Archive {
         if archive.exists() && fs::read_to_string(&inputs).is_ok_and(|text| text == description) {
             return Ok(false);
         }
-        // Whoever dies in between leaves an archive that nothing vouches for.
+        // An interrupted run leaves an archive without its inputs, which is written again.
         if inputs.exists() {
             fs::remove_file(&inputs)?;
         }

@@ -152,7 +152,7 @@ fn base(programs: &Programs) -> Result<Layer> {
 /// The engine, twice, the metadata service, and what keeps a pod open. All but the last start by what the pod says.
 fn stand_ins(programs: &Programs, names: &Names, base: &Rc<Layer>) -> Archive {
     let mut layer = Layer::default();
-    // By the name that it is called by, the program knows which part it has to play.
+    // The program chooses its part by the name that it is called by.
     layer.program("opt/firebolt/firebolt", &programs.stand_in);
     layer.link("dedicated-pensieve", "opt/firebolt/firebolt");
     let layers = vec![Rc::clone(base), Rc::new(layer)];

@@ -42,13 +42,14 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Outcome {
 
 /// Has an archive of every image in place, and tells where.
 pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
-    step("programs", &format!("{} (minutes the first time)", PROGRAMS.join(", ")));
+    step(
+        "programs",
+        &format!("{} (some minutes the first time)", PROGRAMS.join(", ")),
+    );
     let mut cargo = crate::cargo(root);
-    cargo.args(["build", "--quiet", "--locked", "--workspace"]);
+    cargo.args(["build", "--locked", "--workspace"]);
     cargo.args(PROGRAMS.map(|program| format!("--bin={program}")));
-    // With a test among them, crates have the features that tests are compiled with: what is there for the one is good for
-    // the other.
-    cargo.arg("--test=program");
+    cargo.args(crate::AS_TESTS);
     if !cargo.status()?.success() {
         return Err(format!("build {}", PROGRAMS.join(", ")).into());
     }

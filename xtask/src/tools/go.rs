@@ -85,7 +85,7 @@ fn linker_flags(tool: Tool) -> String {
     }
 }
 
-/// The packages that a `go.mod` names as tools.
+/// The packages that a `go.mod` names as tools, or else the program beside it.
 fn packages(go_mod: &str) -> Vec<&str> {
     let mut in_block = false;
     let mut packages = Vec::new();
@@ -96,6 +96,9 @@ fn packages(go_mod: &str) -> Vec<&str> {
             _ if in_block => packages.push(line),
             _ => packages.extend(line.strip_prefix("tool ")),
         }
+    }
+    if packages.is_empty() {
+        packages.push(".");
     }
     packages
 }
@@ -116,6 +119,7 @@ mod tests {
     fn tools_are_read_from_lines_and_blocks() {
         let go_mod = "module m\n\ngo 1.26.0\n\ntool (\n\ta/b\n\tc/d\n)\n\ntool e/f\n\nrequire (\n\tg/h v1\n)\n";
         assert_eq!(packages(go_mod), ["a/b", "c/d", "e/f"]);
+        assert_eq!(packages("module m\n\nrequire g/h v1\n"), ["."]);
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has tools in place, all that tests and the demo need or only those that are named, and tells how they came there.
+/// Provides the named tools, or else all that tests and the demo need, and returns how each came to be there.
 pub(crate) fn ensure_all(only: &[Tool]) -> Result<Vec<(Tool, Source)>> {
     let tools = Tools::from_env()?;
     let wanted = |tool: &Tool| match only {
@@ -88,7 +88,7 @@ fn verb(tool: Tool) -> &'static str {
     }
 }
 
-/// Says everything that is missing at once, before the first long build rather than after it.
+/// Reports everything that is missing at once, before the first long build.
 fn check_prerequisites(missing: impl Iterator<Item = Tool>) -> Result<()> {
     let mut problems: Vec<String> = missing.filter_map(|tool| prerequisite(tool).err()).collect();
     problems.dedup();
@@ -188,8 +188,8 @@ fn remove_unfinished(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps, beside the build in `place`, the newest of the others: somebody may go back and forth between two pins, and
-/// a cluster may still run from the last one.
+/// Keeps the build in `place` and the newest of the others: a user may switch between two pins, and a cluster may still
+/// run from the previous one.
 fn prune(folder: &Path, place: &Path) -> io::Result<()> {
     let mut others: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
     others.retain(|path| path.is_dir() && path != place && !is_hidden(path));

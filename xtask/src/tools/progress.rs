@@ -38,9 +38,9 @@ impl Progress {
         self.lock = Some(lock);
     }
 
-    /// What a child gets in place of a stream that it does not use: another handle of the lock, which is not released
-    /// before the last handle is closed. A child that outlives this process, because that was killed, so keeps the next
-    /// run from clearing the folder under its hands. To the child it is an empty file.
+    /// A child gets this in place of a stream that it does not use: another handle of the lock, which is not released
+    /// before the last handle is closed. So if this process is killed, a child that outlives it keeps the next run from
+    /// clearing its directory. The child sees an empty file.
     pub(super) fn handle(&self) -> io::Result<Stdio> {
         match &self.lock {
             Some(lock) => Ok(lock.try_clone()?.into()),

@@ -11,7 +11,7 @@ use crate::duration::Duration;
 use crate::rule;
 use crate::types::storage::Storage;
 
-/// What the engine should be.
+/// The desired state of a FireboltEngine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "compute.firebolt.io",
@@ -24,8 +24,9 @@ use crate::types::storage::Storage;
     status = "FireboltEngineStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "A FireboltEngine is a set of compute nodes that serves queries. Every change of its specification rolls out \
-           as a new generation beside the old one: created, awaited, switched to, drained, cleaned up.",
+    doc = "A FireboltEngine is a set of compute nodes that serve queries. A change of its spec is rolled out as a new \
+           generation of pods next to the current one. Once the new pods are ready, queries are switched to them and \
+           the old generation is drained and deleted.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -58,104 +59,106 @@ use crate::types::storage::Storage;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct FireboltEngineSpec {
-    /// The FireboltInstance in the same namespace that this engine belongs to. Cannot be changed.
+    /// Name of the FireboltInstance that this engine belongs to, in the same namespace. Immutable.
     #[schemars(length(min = 1, max = 253))]
     pub instance_ref: String,
 
-    /// The FireboltEngineClass in the same namespace that fills in what this engine leaves out.
+    /// Name of the FireboltEngineClass that provides defaults for this engine, in the same namespace. Fields that are
+    /// set on the engine take precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub engine_class_ref: Option<String>,
 
-    /// How many compute nodes run; 0 stops the engine. With `autoStop` enabled the operator sets this field.
+    /// Number of compute nodes. 0 stops the engine. While `autoStop` is enabled, the operator manages this field.
     #[schemars(range(min = 0, max = crate::name::MAX_REPLICAS))]
     pub replicas: i32,
 
-    /// Overrides for the pods of this engine, as in core/v1 PodTemplateSpec. The container named `engine` is the
-    /// engine itself; others become sidecars. Settings of this template win over those of the class.
+    /// Overrides for the pods of this engine, in the format of a core/v1 PodTemplateSpec. The container named `engine`
+    /// is the engine itself; other containers run as sidecars. Takes precedence over the template of the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::pod_template")]
     pub template: Option<PodTemplateSpec>,
 
-    /// Adds the web UI as a container to each pod. Left out: as the class says, else false.
+    /// Adds the web UI as a sidecar container to each pod. Defaults to the value of the class, or to `false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ui_sidecar: Option<bool>,
 
-    /// Whether an old generation is kept until its running queries have finished. Left out: as the class says, else
-    /// true.
+    /// Keeps an old generation until its running queries have finished. Defaults to the value of the class, or to
+    /// `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_check_enabled: Option<bool>,
 
-    /// How often the running queries of an old generation are counted, as in `5s`; at least `1s`. Left out: as the
-    /// class says, else `5s`.
+    /// Interval at which the running queries of an old generation are counted, for example `5s`. Must be at least `1s`.
+    /// Defaults to the value of the class, or to `5s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_check_interval: Option<Duration>,
 
-    /// How a new generation takes over: `graceful` waits for the queries of the old one, `recreate` does not. Left
-    /// out: as the class says, else `graceful`.
+    /// Strategy that replaces the old generation: `graceful` waits for its running queries to finish, `recreate` does
+    /// not. Defaults to the value of the class, or to `graceful`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::plain::<Rollout>")]
     pub rollout: Option<Rollout>,
 
-    /// The address (host and port) of a metadata service to use in place of the instance's own, for engines that reach
-    /// it by another way, such as a private link. Cannot be changed or removed once set.
+    /// Address (host and port) of a metadata service to use instead of the one of the instance, for engines that reach
+    /// it over a different path such as a private link. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub metadata_endpoint_override: Option<String>,
 
-    /// Where pods keep their data. Left out or empty: as the class says, else an emptyDir volume.
+    /// Storage for the data of the engine. Defaults to the value of the class, or to an emptyDir volume.
     #[serde(default)]
     pub storage: Storage,
 
-    /// Settings to merge into the configuration file of the engine. Paths that belong to the operator, such as
+    /// Settings that are merged into the configuration file of the engine. Paths that the operator manages, such as
     /// `instance.id` and `engine.nodes`, are ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::free_form")]
     pub custom_engine_config: Option<serde_json::Map<String, serde_json::Value>>,
 
-    /// When the engine stops by itself and when it comes back. Left out: as the class says, else never.
+    /// Policy that stops the engine when it is idle and starts it again on demand. Defaults to the value of the class.
+    /// Without a policy the engine never stops on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_stop: Option<AutoStop>,
 }
 
-/// How a new generation takes over from the old one.
+/// Strategy that replaces the old generation of an engine with the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rollout {
-    /// Waits until the queries of the old generation have finished.
+    /// Waits until the running queries of the old generation have finished.
     Graceful,
-    /// Removes the old generation at once.
+    /// Deletes the old generation immediately.
     Recreate,
 }
 
-/// When an engine stops by itself and when it comes back. While enabled, the operator owns `spec.replicas` and moves it
-/// between `idleReplicas` and `activeReplicas`.
+/// Policy that stops an engine when it is idle and starts it again on demand. While it is enabled, the operator manages
+/// `spec.replicas` and switches it between `idleReplicas` and `activeReplicas`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = rule::active_covers_idle())]
 #[serde(rename_all = "camelCase")]
 pub struct AutoStop {
-    /// Whether this policy is in force.
+    /// Enables the policy.
     #[serde(default)]
     pub enabled: bool,
 
-    /// How many compute nodes run while the engine is in use, inside a schedule window, or woken by a query.
+    /// Number of compute nodes while the engine is in use, within a schedule window, or after a wake request.
     #[schemars(range(min = 1, max = crate::name::MAX_REPLICAS))]
     pub active_replicas: i32,
 
-    /// How many compute nodes run while the engine is idle; 0 stops it.
+    /// Number of compute nodes while the engine is idle. 0 stops the engine.
     #[serde(default)]
     #[schemars(range(min = 0, max = crate::name::MAX_REPLICAS))]
     pub idle_replicas: i32,
 
-    /// How long the engine must be without queries before it counts as idle, as in `30m`; at least `1s`.
+    /// Time without queries after which the engine is idle, for example `30m`. Must be at least `1s`.
     #[serde(default = "default_idle_timeout")]
     pub idle_timeout: Duration,
 
-    /// How often the running queries are counted, as in `1m`; at least `1s`.
+    /// Interval at which the running queries are counted, for example `1m`. Must be at least `1s`.
     #[serde(default = "default_poll_interval")]
     pub poll_interval: Duration,
 
-    /// Windows of time, in UTC, in which the engine stays at `activeReplicas` whether it is used or not.
+    /// Time windows, in UTC, during which the engine runs at least `activeReplicas` nodes regardless of its use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<ScheduleWindow>,
 }
@@ -168,19 +171,20 @@ fn default_poll_interval() -> Duration {
     "1m".parse().expect("a valid duration")
 }
 
-/// A window of time, in UTC. One that ends before it starts goes on past midnight; one that ends as it starts is empty.
+/// A time window, in UTC. A window whose end is before its start continues past midnight. A window whose end equals its
+/// start is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduleWindow {
-    /// When the window opens, as in `08:00`.
+    /// Start of the window, for example `08:00`.
     #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub start: String,
 
-    /// When the window closes, as in `18:30`; `24:00` is the end of the day.
+    /// End of the window, for example `18:30`. `24:00` is the end of the day.
     #[schemars(regex(pattern = r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"))]
     pub end: String,
 
-    /// The days on which the window opens. Left out or empty: every day.
+    /// Days on which the window starts. Defaults to every day.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Weekday>,
 }
@@ -198,25 +202,25 @@ pub enum Weekday {
     Sun,
 }
 
-/// What the operator knows of the engine.
+/// The observed state of a FireboltEngine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FireboltEngineStatus {
-    /// The `metadata.generation` that was last rolled out to its end.
+    /// The `metadata.generation` whose rollout completed most recently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The newest generation of pods.
+    /// Number of the newest generation of pods.
     pub current_generation: i64,
 
-    /// The generation that serves queries; -1 while there is none yet.
+    /// Number of the generation that serves queries, or -1 if no generation has served yet.
     pub active_generation: i64,
 
-    /// The generation that is finishing its queries.
+    /// Number of the generation that is being drained, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draining_generation: Option<i64>,
 
-    /// Where the engine stands.
+    /// Current phase of the engine.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -225,80 +229,84 @@ pub struct FireboltEngineStatus {
     #[schemars(schema_with = "crate::schema::plain::<EnginePhase>")]
     pub phase: Option<EnginePhase>,
 
-    /// How many pods the active generation has. Part of the scale subresource.
+    /// Why the newest generation was rolled out, such as "`spec.replicas` changed from 1 to 3".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout_cause: Option<String>,
+
+    /// Number of pods of the active generation. Reported in the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// Which pods belong to the engine, as a label selector. Part of the scale subresource.
+    /// Label selector that matches the pods of the engine. Reported in the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
 
-    /// When the operator last changed this status.
+    /// Time at which the operator last updated this status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::time")]
     pub last_reconciled: Option<Time>,
 
-    /// When the engine was last seen in use. The idle time is counted from here.
+    /// Time at which the engine was last observed to be in use. `idleTimeout` is measured from this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::time")]
     pub last_activity_time: Option<Time>,
 
-    /// When auto-stop last changed `spec.replicas`.
+    /// Time at which auto-stop last changed `spec.replicas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::time")]
     pub last_scaled_at: Option<Time>,
 
-    /// What auto-stop last decided, and why.
+    /// Reason for the most recent auto-stop decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::plain::<AutoStopReason>")]
     pub auto_stop_reason: Option<AutoStopReason>,
 
-    /// What holds of the engine and what does not.
+    /// Current conditions of the engine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// Where an engine stands. `stable` and `stopped` are ends; the others are steps of a rollout.
+/// Phase of an engine. `stable` and `stopped` are final; the others are steps of a rollout.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, Display, EnumIter, IntoStaticStr,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum EnginePhase {
-    /// The active generation serves and matches the specification.
+    /// The active generation serves queries and matches the spec.
     Stable,
     /// A new generation is being created.
     Creating,
-    /// Queries are being sent to the new generation.
+    /// Queries are being switched to the new generation.
     Switching,
-    /// The old generation finishes its queries.
+    /// The old generation is finishing its running queries.
     Draining,
-    /// The old generation is being removed.
+    /// The old generation is being deleted.
     Cleaning,
-    /// As stable, with zero replicas.
+    /// The active generation matches the spec and has zero replicas.
     Stopped,
 }
 
-/// What auto-stop decided, and why.
+/// Reason for an auto-stop decision.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, Display, EnumIter, IntoStaticStr,
 )]
 pub enum AutoStopReason {
-    /// There is no policy, or it is not enabled.
+    /// There is no policy, or the policy is not enabled.
     Disabled,
-    /// A query asked for the engine.
+    /// A query requested that the engine wakes up.
     WakeRequested,
     /// A schedule window is open.
     ScheduleActive,
-    /// The engine is stopped and nobody asks for it.
+    /// The engine is stopped and no wake request is pending.
     Stopped,
-    /// The engine was seen quiet for the first time.
+    /// The engine was observed without queries for the first time.
     Initializing,
     /// Queries are running.
     ActivityObserved,
     /// The running queries could not be read, which counts as activity.
     ScrapeFailed,
-    /// The engine was quiet for the whole idle time.
+    /// The engine had no queries for the whole `idleTimeout`.
     Idle,
 }

@@ -10,7 +10,7 @@ use crate::duration::Duration;
 use crate::types::engine::{AutoStop, Rollout};
 use crate::types::storage::Storage;
 
-/// What engines of this class start from.
+/// Defaults for the engines that reference the class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "compute.firebolt.io",
@@ -23,8 +23,9 @@ use crate::types::storage::Storage;
     status = "FireboltEngineClassStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "A FireboltEngineClass holds defaults that many engines of its namespace share. What an engine sets itself \
-           wins. A change of the class that concerns pods rolls out to every engine that refers to it.",
+    doc = "A FireboltEngineClass provides defaults for the engines in its namespace that reference it. Fields that \
+           are set on an engine take precedence. A change of the class that affects pods is rolled out to every \
+           engine that references it.",
     printcolumn(name = "Bound", type_ = "integer", json_path = ".status.boundEngines"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(
@@ -44,55 +45,58 @@ use crate::types::storage::Storage;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct FireboltEngineClassSpec {
-    /// Settings for the pods of every engine of this class, as in core/v1 PodTemplateSpec. The container named `engine`
-    /// is the engine itself; others become sidecars. May be `{}`.
+    /// Template for the pods of every engine that references this class, in the format of a core/v1 PodTemplateSpec.
+    /// The container named `engine` is the engine itself; other containers run as sidecars. May be `{}`.
     #[schemars(schema_with = "crate::schema::pod_template")]
     pub template: PodTemplateSpec,
 
-    /// Adds the web UI as a container to each pod.
+    /// Adds the web UI as a sidecar container to each pod. Engines default to `false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ui_sidecar: Option<bool>,
 
-    /// Whether an old generation is kept until its running queries have finished.
+    /// Keeps an old generation until its running queries have finished. Engines default to `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_check_enabled: Option<bool>,
 
-    /// How often the running queries of an old generation are counted, as in `5s`; at least `1s`.
+    /// Interval at which the running queries of an old generation are counted, for example `5s`. Must be at least `1s`.
+    /// Engines default to `5s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_check_interval: Option<Duration>,
 
-    /// How a new generation takes over: `graceful` waits for the queries of the old one, `recreate` does not.
+    /// Strategy that replaces the old generation: `graceful` waits for its running queries to finish, `recreate` does
+    /// not. Engines default to `graceful`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::plain::<Rollout>")]
     pub rollout: Option<Rollout>,
 
-    /// Where pods keep their data, unless the engine names a place of its own.
+    /// Storage for the data of each engine that does not configure its own. Engines default to an emptyDir volume.
     #[serde(default)]
     pub storage: Storage,
 
-    /// Settings to merge into the configuration file of each engine. Settings of the engine win.
+    /// Settings that are merged into the configuration file of each engine. Settings of the engine take precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::free_form")]
     pub custom_engine_config: Option<serde_json::Map<String, serde_json::Value>>,
 
-    /// When engines stop by themselves and when they come back, unless the engine has a policy of its own.
+    /// Policy that stops engines when they are idle and starts them again on demand. Used by engines without a policy
+    /// of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_stop: Option<AutoStop>,
 }
 
-/// What the operator knows of the class.
+/// The observed state of a FireboltEngineClass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FireboltEngineClassStatus {
-    /// The `metadata.generation` that this status speaks of.
+    /// The `metadata.generation` that this status was computed for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// How many engines of the namespace refer to this class.
+    /// Number of engines in the namespace that reference this class.
     #[serde(default)]
     pub bound_engines: i32,
 
-    /// What holds of the class and what does not.
+    /// Current conditions of the class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,

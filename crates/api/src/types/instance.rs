@@ -10,7 +10,7 @@ use strum::{Display, EnumIter, IntoStaticStr};
 use crate::duration::Duration;
 use crate::rule;
 
-/// What the instance should be.
+/// The desired state of a FireboltInstance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[kube(
     group = "compute.firebolt.io",
@@ -23,8 +23,8 @@ use crate::rule;
     status = "FireboltInstanceStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "A FireboltInstance is what all engines of a deployment share: a PostgreSQL database, the metadata service \
-           that uses it, and the gateway that clients connect to.",
+    doc = "A FireboltInstance is the shared part of a Firebolt deployment: a metadata service with its PostgreSQL \
+           database, and the gateway that clients connect to. Engines reference the instance that they belong to.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Gateway", type_ = "boolean", json_path = ".status.gatewayReady"),
     printcolumn(name = "Metadata", type_ = "boolean", json_path = ".status.metadataReady"),
@@ -46,28 +46,28 @@ use crate::rule;
 #[x_kube(validation = rule::immutable_once_set("id"))]
 #[serde(rename_all = "camelCase")]
 pub struct FireboltInstanceSpec {
-    /// The identity of the instance, which is also its account in the metadata service. Left out: a new one (a ULID) is
-    /// made once. Cannot be changed or removed once set.
+    /// Unique identifier of the instance, which is also its account in the metadata service. The operator generates one
+    /// (a ULID) if none is set. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub id: Option<String>,
 
-    /// How the operator reaches the metrics of engine pods: at their own address (`PodIP`), or through the API server
-    /// (`ApiserverProxy`) where pods cannot be reached from the operator.
+    /// How the operator reaches the metrics of engine pods: directly at the address of the pod (`PodIP`), or through
+    /// the API server (`ApiserverProxy`) if the operator has no network access to pods.
     #[serde(default)]
     pub metric_scrape_mode: MetricScrapeMode,
 
-    /// The metadata service. May be `{}`.
+    /// Configuration of the metadata service. May be `{}`.
     pub metadata: MetadataSpec,
 
-    /// The gateway that clients connect to. May be `{}`.
+    /// Configuration of the gateway that clients connect to. May be `{}`.
     pub gateway: GatewaySpec,
 }
 
 /// How the operator reaches the metrics of engine pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MetricScrapeMode {
-    /// At the address of the pod.
+    /// Directly at the address of the pod.
     #[default]
     #[serde(rename = "PodIP")]
     PodIp,
@@ -75,31 +75,31 @@ pub enum MetricScrapeMode {
     ApiserverProxy,
 }
 
-/// The metadata service.
+/// Configuration of the metadata service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = rule::metadata_replicas())]
 #[serde(rename_all = "camelCase")]
 pub struct MetadataSpec {
-    /// Must be 1 or left out: the metadata service has a single writer.
+    /// Number of metadata pods. If set, must be 1, because the metadata service has a single writer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// The format of the configuration file. Metadata images from August 2026 on read `yaml`, earlier ones `xml`.
+    /// Format of the configuration file. Metadata images built from August 2026 on read `yaml`, earlier ones `xml`.
     #[serde(default)]
     pub config_format: ConfigFormat,
 
-    /// Overrides for the pods of the metadata service, as in core/v1 PodTemplateSpec. The container named `metadata` is
-    /// the service itself; others become sidecars.
+    /// Overrides for the pods of the metadata service, in the format of a core/v1 PodTemplateSpec. The container named
+    /// `metadata` is the service itself; other containers run as sidecars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::pod_template")]
     pub template: Option<PodTemplateSpec>,
 
-    /// A PostgreSQL database to use. Left out: the operator runs one.
+    /// External PostgreSQL database to use. If not set, the operator runs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub postgres: Option<ExternalPostgres>,
 }
 
-/// The format of the configuration file of the metadata service.
+/// Format of the configuration file of the metadata service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfigFormat {
@@ -110,29 +110,29 @@ pub enum ConfigFormat {
     Yaml,
 }
 
-/// A PostgreSQL database that the operator does not run.
+/// Connection to a PostgreSQL database that is not managed by the operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalPostgres {
-    /// The host name or address of the server.
+    /// Host name or IP address of the server.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[A-Za-z0-9.\-:\[\]]+$"))]
     pub host: String,
 
-    /// The port of the server.
+    /// Port of the server.
     #[serde(default = "default_postgres_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
 
-    /// The database on the server.
+    /// Name of the database on the server.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9_.\-]+$"))]
     pub database: String,
 
-    /// The schema in the database.
+    /// Name of the schema in the database.
     #[serde(default = "default_postgres_schema")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9_.\-]+$"))]
     pub schema: String,
 
-    /// The Secret in the same namespace with the keys `username` and `password`.
+    /// Secret in the same namespace that holds the keys `username` and `password`.
     pub credentials_secret_ref: SecretReference,
 }
 
@@ -144,37 +144,38 @@ fn default_postgres_schema() -> String {
     "public".to_owned()
 }
 
-/// A Secret in the same namespace.
+/// Reference to a Secret in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct SecretReference {
-    /// The name of the Secret.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub name: String,
 }
 
-/// The gateway that clients connect to.
+/// Configuration of the gateway that clients connect to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySpec {
-    /// How many gateway pods run. Left out: 2.
+    /// Number of gateway pods. Defaults to 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
 
-    /// The port on which gateway pods offer their metrics.
+    /// Port on which gateway pods expose their metrics.
     #[serde(default = "default_metrics_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub metrics_port: i32,
 
-    /// How long a query for a stopped engine is held while the engine wakes, as in `2m`; at least `1s`, at most `1h`.
-    /// Then its client is told to come back; the engine goes on waking.
+    /// Maximum time that a query for a stopped engine is held while the engine starts, for example `2m`. Must be at
+    /// least `1s` and at most `1h`. After this time the client receives a response that asks it to retry; the engine
+    /// continues to start.
     #[serde(default = "default_wake_timeout")]
     #[schemars(schema_with = "crate::duration::wake_timeout")]
     pub wake_timeout: Duration,
 
-    /// Overrides for the pods of the gateway, as in core/v1 PodTemplateSpec. The container named `envoy` is the gateway
-    /// itself; others become sidecars.
+    /// Overrides for the pods of the gateway, in the format of a core/v1 PodTemplateSpec. The container named `envoy`
+    /// is the gateway itself; other containers run as sidecars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::pod_template")]
     pub template: Option<PodTemplateSpec>,
@@ -199,15 +200,15 @@ impl Default for GatewaySpec {
     }
 }
 
-/// What the operator knows of the instance.
+/// The observed state of a FireboltInstance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FireboltInstanceStatus {
-    /// The `metadata.generation` that this status speaks of.
+    /// The `metadata.generation` that this status was computed for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Where the instance stands.
+    /// Current phase of the instance.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -216,39 +217,39 @@ pub struct FireboltInstanceStatus {
     #[schemars(schema_with = "crate::schema::plain::<InstancePhase>")]
     pub phase: Option<InstancePhase>,
 
-    /// Whether the metadata service is ready.
+    /// True if the metadata service is ready.
     #[serde(default)]
     pub metadata_ready: bool,
 
-    /// The address (host and port) of the metadata service while it is ready.
+    /// Address (host and port) of the metadata service. Empty while it is not ready.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub metadata_endpoint: String,
 
-    /// Whether the gateway is ready.
+    /// True if the gateway is ready.
     #[serde(default)]
     pub gateway_ready: bool,
 
-    /// The host name of the gateway while it is ready.
+    /// Host name of the gateway. Empty while it is not ready.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub gateway_endpoint: String,
 
-    /// What holds of the instance and what does not.
+    /// Current conditions of the instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// Where an instance stands.
+/// Phase of an instance.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, Display, EnumIter, IntoStaticStr,
 )]
 pub enum InstancePhase {
-    /// Some component has not been ready yet.
+    /// At least one component has not become ready yet.
     Provisioning,
-    /// Metadata service and gateway are ready.
+    /// The metadata service and the gateway are ready.
     Ready,
-    /// A component that was ready no longer is.
+    /// A component that was ready before is not ready.
     Degraded,
-    /// Something is wrong that waiting cannot mend; the `Ready` condition says what to do.
+    /// A failure that does not resolve on its own. The `Ready` condition names the cause and the remedy.
     Failed,
 }

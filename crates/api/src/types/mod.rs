@@ -1,4 +1,4 @@
-//! The custom resources, one file per kind, and what they share.
+//! The custom resources, one file per kind, and the types that they share.
 
 pub(crate) mod engine;
 pub(crate) mod engine_class;

@@ -1,4 +1,4 @@
-//! Where the pods of an engine keep their data.
+//! Storage for the data of an engine.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -8,40 +8,40 @@ use strum::IntoStaticStr;
 use crate::quantity::Quantity;
 use crate::rule;
 
-/// Where the pods of an engine keep their data, a cache that every generation fills anew. Name at most one backend;
-/// without one, pods use an emptyDir volume.
+/// Storage for the data of an engine. The data is a cache that every generation fills anew. At most one backend can be
+/// set; without one, pods use an emptyDir volume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = rule::one_storage_backend())]
 #[serde(rename_all = "camelCase")]
 pub struct Storage {
-    /// A volume claim of its own for each pod. Claims are deleted with their generation. `{}` takes every default.
+    /// A PersistentVolumeClaim for each pod. Claims are deleted together with their generation. `{}` uses the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<PersistentVolumeClaimStorage>,
 
-    /// A volume that lives and dies with the pod.
+    /// An emptyDir volume, which is deleted together with the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_dir: Option<EmptyDirStorage>,
 
-    /// A folder of the node.
+    /// A directory on the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_path: Option<HostPathStorage>,
 }
 
-/// A volume claim for each pod.
+/// A PersistentVolumeClaim for each pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PersistentVolumeClaimStorage {
-    /// How large each volume is.
+    /// Size of each volume.
     #[serde(default = "default_claim_size")]
     #[schemars(schema_with = "crate::schema::quantity")]
     pub size: Quantity,
 
-    /// How each volume may be mounted.
+    /// Access modes of each volume.
     #[serde(default = "default_access_modes")]
     pub access_modes: Vec<AccessMode>,
 
-    /// Which StorageClass provides the volumes. Left out: the default of the cluster. The empty string: none, only
-    /// volumes that exist already.
+    /// Name of the StorageClass that provides the volumes. Defaults to the default StorageClass of the cluster. If set
+    /// to the empty string, only existing volumes are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<String>,
 }
@@ -64,7 +64,7 @@ impl Default for PersistentVolumeClaimStorage {
     }
 }
 
-/// How a volume may be mounted.
+/// Access mode of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[expect(missing_docs, reason = "the names are those of Kubernetes")]
 pub enum AccessMode {
@@ -74,21 +74,22 @@ pub enum AccessMode {
     ReadWriteOncePod,
 }
 
-/// A volume that lives and dies with the pod.
+/// An emptyDir volume, which is deleted together with the pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmptyDirStorage {
-    /// What holds the data: the node's disk (left out or empty) or its `Memory`, which counts against the memory limit.
+    /// Medium that stores the data. Defaults to the disk of the node. `Memory` counts against the memory limit of the
+    /// pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<StorageMedium>,
 
-    /// How much the volume may hold before the pod is evicted.
+    /// Size of the data at which the pod is evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::quantity")]
     pub size_limit: Option<Quantity>,
 }
 
-/// What holds the data of an emptyDir volume.
+/// Medium that stores the data of an emptyDir volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "the names are those of Kubernetes")]
 pub enum StorageMedium {
@@ -97,20 +98,20 @@ pub enum StorageMedium {
     Memory,
 }
 
-/// A folder of the node.
+/// A directory on the node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostPathStorage {
-    /// The absolute path of the folder.
+    /// Absolute path of the directory.
     #[schemars(regex(pattern = r"^/.*"))]
     pub path: String,
 
-    /// What must be at the path, as in core/v1 HostPathVolumeSource. Left out: no check.
+    /// Type that the path must have, as in a core/v1 HostPathVolumeSource. By default the type is not checked.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<HostPathType>,
 }
 
-/// What must be at the path of a hostPath volume.
+/// Type that the path of a hostPath volume must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[expect(missing_docs, reason = "the names are those of Kubernetes")]
 pub enum HostPathType {

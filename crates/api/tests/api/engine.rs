@@ -3,9 +3,9 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Edit, assert_refused, assert_says, at, engine, kube, unique};
+use crate::support::{Edit, assert_message, assert_rejected, at, engine, kube, unique};
 
-const IMMUTABLE: &str = "cannot be changed or removed once it is set; restore the former value";
+const IMMUTABLE: &str = "is immutable once set; restore the previous value";
 
 #[rstest]
 #[case::replicas_zero("spec.replicas", json!(0))]
@@ -43,7 +43,7 @@ fn window(start: &str, end: &str, days: &[&str]) -> Value {
     json!({ "activeReplicas": 1, "schedule": [{ "start": start, "end": end, "days": days }] })
 }
 
-/// Whether everything in `part` is in `whole`, which may have defaults besides.
+/// Whether `whole` contains everything in `part`; `whole` may also have defaults.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part
@@ -80,8 +80,8 @@ fn contains(whole: &Value, part: &Value) -> bool {
 #[case::config_text("spec.customEngineConfig", json!("logging: debug"), "must be of type object")]
 #[case::endpoint_too_long("spec.metadataEndpointOverride", json!("e".repeat(2049)), "may not be more than 2048")]
 #[tokio::test]
-async fn refuses(#[case] field: &str, #[case] value: Value, #[case] message: &str) {
-    assert_refused(engine().with(field, value), field, message).await;
+async fn rejects_invalid_values(#[case] field: &str, #[case] value: Value, #[case] message: &str) {
+    assert_rejected(engine().with(field, value), field, message).await;
 }
 
 #[rstest]
@@ -90,9 +90,9 @@ async fn refuses(#[case] field: &str, #[case] value: Value, #[case] message: &st
 #[case::path_relative(json!({ "hostPath": { "path": "data" } }), "hostPath.path", "should match '^/.*'")]
 #[case::path_type(json!({ "hostPath": { "path": "/", "type": "Anything" } }), "hostPath.type", r#"supported values: "", "DirectoryOrCreate""#)]
 #[tokio::test]
-async fn refuses_storage(#[case] storage: Value, #[case] field: &str, #[case] message: &str) {
+async fn rejects_invalid_storage(#[case] storage: Value, #[case] field: &str, #[case] message: &str) {
     let manifest = engine().with("spec.storage", storage);
-    assert_refused(manifest, &format!("spec.storage.{field}"), message).await;
+    assert_rejected(manifest, &format!("spec.storage.{field}"), message).await;
 }
 
 #[rstest]
@@ -100,14 +100,14 @@ async fn refuses_storage(#[case] storage: Value, #[case] field: &str, #[case] me
 #[case::replicas("spec.replicas", "Required value")]
 #[tokio::test]
 async fn requires(#[case] path: &str, #[case] message: &str) {
-    assert_refused(engine().without(path), path, message).await;
+    assert_rejected(engine().without(path), path, message).await;
 }
 
 #[tokio::test]
 async fn requires_a_spec() {
     let mut manifest = engine();
     manifest.as_object_mut().unwrap().remove("spec");
-    assert_refused(manifest, "spec", "Required value").await;
+    assert_rejected(manifest, "spec", "Required value").await;
 }
 
 #[rstest]
@@ -129,8 +129,8 @@ async fn requires_a_spec() {
 #[case::end_after_24(window("09:00", "24:01", &[]), "spec.autoStop.schedule[0].end", "should match")]
 #[case::day_unknown(window("09:00", "10:00", &["Monday"]), "spec.autoStop.schedule[0].days[0]", r#"supported values: "Mon""#)]
 #[tokio::test]
-async fn refuses_auto_stop(#[case] policy: Value, #[case] field: &str, #[case] message: &str) {
-    assert_refused(engine().with("spec.autoStop", policy), field, message).await;
+async fn rejects_invalid_auto_stop(#[case] policy: Value, #[case] field: &str, #[case] message: &str) {
+    assert_rejected(engine().with("spec.autoStop", policy), field, message).await;
 }
 
 #[rstest]
@@ -138,9 +138,14 @@ async fn refuses_auto_stop(#[case] policy: Value, #[case] field: &str, #[case] m
 #[case::claim_and_path(json!({ "persistentVolumeClaim": {}, "hostPath": { "path": "/d" } }))]
 #[case::dir_and_path(json!({ "emptyDir": {}, "hostPath": { "path": "/d" } }))]
 #[tokio::test]
-async fn refuses_two_places_for_data(#[case] storage: Value) {
+async fn rejects_two_storage_backends(#[case] storage: Value) {
     let manifest = engine().with("spec.storage", storage);
-    assert_refused(manifest, "spec.storage", "exclude each other; keep one of them").await;
+    assert_rejected(
+        manifest,
+        "spec.storage",
+        "are mutually exclusive; set at most one of them",
+    )
+    .await;
 }
 
 #[rstest]
@@ -148,9 +153,9 @@ async fn refuses_two_places_for_data(#[case] storage: Value) {
 #[case::starts_with_digit("3prod".to_owned())]
 #[case::dotted("prod.eu".to_owned())]
 #[tokio::test]
-async fn refuses_names_that_derived_objects_cannot_have(#[case] name: String) {
+async fn rejects_names_that_are_invalid_for_derived_objects(#[case] name: String) {
     let manifest = engine().with("metadata.name", json!(name));
-    assert_refused(
+    assert_rejected(
         manifest,
         "metadata.name",
         "must have at most 45 characters, start with a lower-case letter",
@@ -168,7 +173,7 @@ async fn accepts_the_longest_name() {
 }
 
 #[tokio::test]
-async fn fills_in_only_the_defaults_that_no_class_could_give() {
+async fn sets_only_the_defaults_that_a_class_cannot_provide() {
     let manifest = engine()
         .with("spec.storage", json!({ "persistentVolumeClaim": {} }))
         .with("spec.autoStop", json!({ "activeReplicas": 1 }));
@@ -184,7 +189,7 @@ async fn fills_in_only_the_defaults_that_no_class_could_give() {
 }
 
 #[tokio::test]
-async fn leaves_unset_what_the_class_may_decide() {
+async fn leaves_fields_of_the_class_unset() {
     let stored = kube().await.try_create(&engine()).await.unwrap();
     assert_eq!(
         stored["spec"],
@@ -193,7 +198,7 @@ async fn leaves_unset_what_the_class_may_decide() {
 }
 
 #[tokio::test]
-async fn null_counts_as_left_out() {
+async fn null_is_the_same_as_absent() {
     let stored = kube()
         .await
         .try_create(&engine().with("spec.uiSidecar", json!(null)))
@@ -218,7 +223,7 @@ async fn prunes_unknown_fields() {
 #[case::override_emptied("metadataEndpointOverride", json!("a:7000"), Some(json!("")))]
 #[case::override_removed("metadataEndpointOverride", json!("a:7000"), None)]
 #[tokio::test]
-async fn refuses_to_change_what_is_fixed(#[case] field: &str, #[case] before: Value, #[case] after: Option<Value>) {
+async fn rejects_changes_of_immutable_fields(#[case] field: &str, #[case] before: Value, #[case] after: Option<Value>) {
     let kube = kube().await;
     let path = format!("spec.{field}");
     let stored = kube.create(&engine().with(&path, before)).await;
@@ -227,18 +232,18 @@ async fn refuses_to_change_what_is_fixed(#[case] field: &str, #[case] before: Va
         None => stored.without(&path),
     };
     let refusal = kube.replace(&edited).await.expect_err("refuse");
-    assert_says(&refusal, &path, IMMUTABLE);
+    assert_message(&refusal, &path, IMMUTABLE);
 }
 
 #[tokio::test]
-async fn refuses_to_remove_the_instance() {
+async fn rejects_removal_of_the_instance() {
     let kube = kube().await;
     let stored = kube.create(&engine()).await;
     let refusal = kube
         .replace(&stored.without("spec.instanceRef"))
         .await
         .expect_err("refuse");
-    assert_says(&refusal, "spec.instanceRef", "Required value");
+    assert_message(&refusal, "spec.instanceRef", "Required value");
 }
 
 #[rstest]
@@ -246,7 +251,7 @@ async fn refuses_to_remove_the_instance() {
 #[case::class_changed("engineClassRef", json!("other"))]
 #[case::replicas_changed("replicas", json!(5))]
 #[tokio::test]
-async fn allows_to_change_the_rest(#[case] field: &str, #[case] after: Value) {
+async fn accepts_changes_of_mutable_fields(#[case] field: &str, #[case] after: Value) {
     let kube = kube().await;
     let path = format!("spec.{field}");
     let stored = kube.create(&engine().with("spec.engineClassRef", json!("first"))).await;
@@ -280,7 +285,7 @@ async fn two_managers_share_the_containers_and_the_environment_of_a_template() {
             { "name": "proxy", "image": "proxy:1" },
         ])
     );
-    // What its only owner no longer applies goes away; the rest stays.
+    // A field that its only manager no longer applies is removed; the others stay.
     let stored = kube
         .apply("team-a", &engine().with("metadata.name", json!(name)))
         .await

@@ -1,21 +1,21 @@
-//! The rules of FireboltEngineClass. What it shares with an engine is of the same type, and tested there; here stands
-//! that each shared rule is in force for the class as well.
+//! The rules of FireboltEngineClass. The types that it shares with an engine are tested there; these tests show that
+//! each shared rule applies to the class as well.
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Edit, assert_refused, engine_class, kube};
+use crate::support::{Edit, assert_rejected, engine_class, kube};
 
 #[rstest]
 #[case::rollout("spec.rollout", json!("gentle"), "spec.rollout", "supported values")]
 #[case::interval("spec.drainCheckInterval", json!("10ms"), "spec.drainCheckInterval", "must be at least 1s")]
-#[case::storage("spec.storage", json!({ "emptyDir": {}, "hostPath": { "path": "/d" } }), "spec.storage", "keep one of them")]
+#[case::storage("spec.storage", json!({ "emptyDir": {}, "hostPath": { "path": "/d" } }), "spec.storage", "set at most one of them")]
 #[case::auto_stop("spec.autoStop", json!({ "activeReplicas": 1, "idleReplicas": 2 }), "spec.autoStop.activeReplicas", "raise activeReplicas")]
 #[case::config("spec.customEngineConfig", json!([]), "spec.customEngineConfig", "must be of type object")]
 #[case::name("metadata.name", json!("c".repeat(64)), "metadata.name", "at most 63 characters")]
 #[tokio::test]
-async fn refuses(#[case] path: &str, #[case] value: Value, #[case] field: &str, #[case] message: &str) {
-    assert_refused(engine_class().with(path, value), field, message).await;
+async fn rejects_invalid_values(#[case] path: &str, #[case] value: Value, #[case] field: &str, #[case] message: &str) {
+    assert_rejected(engine_class().with(path, value), field, message).await;
 }
 
 #[rstest]
@@ -44,7 +44,7 @@ async fn accepts(#[case] path: &str, #[case] value: Value) {
 
 #[tokio::test]
 async fn requires_a_template() {
-    assert_refused(
+    assert_rejected(
         engine_class().without("spec.template"),
         "spec.template",
         "Required value",
@@ -56,11 +56,11 @@ async fn requires_a_template() {
 async fn requires_a_spec() {
     let mut manifest = engine_class();
     manifest.as_object_mut().unwrap().remove("spec");
-    assert_refused(manifest, "spec", "Required value").await;
+    assert_rejected(manifest, "spec", "Required value").await;
 }
 
 #[tokio::test]
-async fn fills_in_nothing_that_engines_could_decide() {
+async fn sets_no_defaults_that_engines_could_set() {
     let stored = kube().await.try_create(&engine_class()).await.unwrap();
     assert_eq!(stored["spec"], json!({ "template": {}, "storage": {} }));
 }

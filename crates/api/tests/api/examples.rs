@@ -26,7 +26,7 @@ async fn every_example_is_accepted_without_a_warning(#[case] apply: &[&str]) {
     assert!(!examples.is_empty());
     for example in examples {
         let file = example.to_str().expect("a plain path");
-        // Strict: a misspelt field is an error and not silently dropped.
+        // Strict: a misspelled field is an error and is not silently dropped.
         let output = kube
             .cluster
             .kubectl_command(&kube.cluster.kubeconfig_admin())

@@ -1,4 +1,4 @@
-//! Durations and quantities: our readers and the API server must agree about every text, and about its value.
+//! Durations and quantities: our parsers and the API server must agree on which texts are valid, and on their values.
 
 use firebolt_api::Duration;
 use firebolt_api::quantity::Amount;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Edit, Kube, at, engine, kube, unique};
 
-/// How many texts are put to the API server for each format.
+/// Number of texts that are sent to the API server for each format.
 const CASES: usize = 400;
 
-/// The same texts in every run, so that a failure can be repeated.
+/// The same texts in every run, so that a failure can be reproduced.
 fn texts(strategy: impl Strategy<Value = String>) -> Vec<String> {
     let mut runner = TestRunner::deterministic();
     (0..CASES)
@@ -21,7 +21,7 @@ fn texts(strategy: impl Strategy<Value = String>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn durations_are_accepted_exactly_when_we_can_read_them() {
+async fn the_schema_accepts_a_duration_exactly_if_we_can_parse_it() {
     let part = ("[0-9]{0,3}(\\.[0-9]{0,3})?", "(ns|us|µs|μs|ms|s|m|h|d|S|)").prop_map(|(n, unit)| n + unit.as_str());
     let usual = prop::collection::vec(part, 1..4).prop_map(|parts| parts.concat());
     let long = "[0-9]{5,20}(ns|us|ms|s|m|h)";
@@ -42,7 +42,7 @@ async fn durations_are_accepted_exactly_when_we_can_read_them() {
 }
 
 #[tokio::test]
-async fn quantities_are_accepted_exactly_when_we_can_read_them_and_mean_the_same() {
+async fn the_schema_accepts_a_quantity_exactly_if_we_can_parse_it_and_the_values_agree() {
     let number = "[+]?([0-9]{1,6}(\\.[0-9]{0,12})?|\\.[0-9]{1,12})";
     let suffix = "([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2}|)";
     let usual = (number, suffix).prop_map(|(number, suffix)| number + suffix.as_str());
@@ -69,7 +69,7 @@ async fn quantities_are_accepted_exactly_when_we_can_read_them_and_mean_the_same
     assert_both_verdicts(accepted);
 }
 
-/// A property that only ever saw one side would show nothing.
+/// A property that only ever saw accepted or only rejected texts would prove nothing.
 fn assert_both_verdicts(accepted: usize) {
     assert!(
         accepted > CASES / 10 && accepted < CASES * 9 / 10,
@@ -77,7 +77,7 @@ fn assert_both_verdicts(accepted: usize) {
     );
 }
 
-/// How the API server itself writes a quantity, as a field of a core type.
+/// How the API server itself serializes a quantity, in a field of a core type.
 async fn canonical(kube: &Kube, text: &str) -> String {
     let template: Value = json!({
         "apiVersion": "v1", "kind": "PodTemplate", "metadata": { "name": unique("quantity") },

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Edit, assert_refused, assert_says, at, instance, kube};
+use crate::support::{Edit, assert_message, assert_rejected, at, instance, kube};
 
 fn postgres() -> Value {
     json!({ "host": "db.example", "database": "meta", "credentialsSecretRef": { "name": "db" } })
@@ -69,8 +69,8 @@ fn with_postgres(path: &str) -> Value {
 #[case::secret_too_long("spec.metadata.postgres.credentialsSecretRef.name", json!("s".repeat(254)), "may not be more than 253")]
 #[case::secret_empty("spec.metadata.postgres.credentialsSecretRef.name", json!(""), "at least 1 char")]
 #[tokio::test]
-async fn refuses(#[case] path: &str, #[case] value: Value, #[case] message: &str) {
-    assert_refused(with_postgres(path).with(path, value), path, message).await;
+async fn rejects_invalid_values(#[case] path: &str, #[case] value: Value, #[case] message: &str) {
+    assert_rejected(with_postgres(path).with(path, value), path, message).await;
 }
 
 #[rstest]
@@ -82,14 +82,14 @@ async fn refuses(#[case] path: &str, #[case] value: Value, #[case] message: &str
 #[case::secret_name("spec.metadata.postgres.credentialsSecretRef.name")]
 #[tokio::test]
 async fn requires(#[case] path: &str) {
-    assert_refused(with_postgres(path).without(path), path, "Required value").await;
+    assert_rejected(with_postgres(path).without(path), path, "Required value").await;
 }
 
 #[tokio::test]
 async fn requires_a_spec() {
     let mut manifest = instance();
     manifest.as_object_mut().unwrap().remove("spec");
-    assert_refused(manifest, "spec", "Required value").await;
+    assert_rejected(manifest, "spec", "Required value").await;
 }
 
 #[rstest]
@@ -97,9 +97,9 @@ async fn requires_a_spec() {
 #[case::starts_with_digit("3prod".to_owned())]
 #[case::dotted("prod.eu".to_owned())]
 #[tokio::test]
-async fn refuses_names_that_derived_objects_cannot_have(#[case] name: String) {
+async fn rejects_names_that_are_invalid_for_derived_objects(#[case] name: String) {
     let manifest = instance().with("metadata.name", json!(name));
-    assert_refused(
+    assert_rejected(
         manifest,
         "metadata.name",
         "must have at most 40 characters, start with a lower-case letter",
@@ -117,7 +117,7 @@ async fn accepts_the_longest_name() {
 }
 
 #[tokio::test]
-async fn fills_in_defaults() {
+async fn sets_defaults() {
     let manifest = instance().with("spec.metadata.postgres", postgres());
     let stored = kube().await.try_create(&manifest).await.unwrap();
     assert_eq!(
@@ -134,7 +134,7 @@ async fn fills_in_defaults() {
 #[case::absent(None)]
 #[case::empty(Some(json!("")))]
 #[tokio::test]
-async fn an_id_can_be_given_once(#[case] before: Option<Value>) {
+async fn the_id_can_be_set_once(#[case] before: Option<Value>) {
     let kube = kube().await;
     let manifest = match before {
         Some(id) => instance().with("spec.id", id),
@@ -151,10 +151,10 @@ async fn an_id_can_be_given_once(#[case] before: Option<Value>) {
         stored.clone().without("spec.id"),
     ] {
         let refusal = kube.replace(&edited).await.expect_err("refuse");
-        assert_says(
+        assert_message(
             &refusal,
             "spec.id",
-            "id cannot be changed or removed once it is set; restore the former value",
+            "id is immutable once set; restore the previous value",
         );
     }
     kube.replace(&stored.with("spec.gateway.replicas", json!(3)))

@@ -1,10 +1,10 @@
-//! What users do with `kubectl`, with the `kubectl` they would use.
+//! What users do with `kubectl`, tested with the real `kubectl`.
 
 use localkube::{Cluster, Options};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Kube, assert_says, engine, engine_class, instance, kube, wait_for_crds};
+use crate::support::{Kube, assert_message, engine, engine_class, instance, kube, wait_for_crds};
 
 const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
 
@@ -17,7 +17,7 @@ impl Kube {
             .unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}"))
     }
 
-    /// Writes the status of an object, or says why it is refused.
+    /// Writes the status of an object, or returns why the API server rejects it.
     fn try_status(&self, kind: &str, name: &str, status: &Value) -> Result<(), String> {
         let patch = json!({ "status": status }).to_string();
         let arguments = [
@@ -50,7 +50,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().expect("a name")
 }
 
-/// A cluster of its own: the others have the CRDs already.
+/// Uses a separate cluster, because the shared one already has the CRDs.
 #[rstest]
 #[case::client_side(&["apply"])]
 #[case::server_side(&["apply", "--server-side"])]
@@ -61,7 +61,7 @@ async fn the_crds_can_be_applied(#[case] apply: &[&str]) {
     let first = cluster.kubectl(&apply).expect("apply");
     assert_eq!(first.lines().count(), 3, "{first}");
     wait_for_crds(&cluster.client().await.expect("connect as admin")).await;
-    // An update goes the same way, and changes nothing.
+    // A second apply is an update and changes nothing.
     let generations = || {
         cluster
             .kubectl(&["get", "crd", "-o", "jsonpath={..metadata.generation}"])
@@ -78,16 +78,16 @@ async fn the_crds_can_be_applied(#[case] apply: &[&str]) {
 
 #[rstest]
 #[case::auto_stop("fireng.spec.autoStop", &["activeReplicas", "<integer> -required-", "idleTimeout", "30m"])]
-#[case::engine("fireng", &["A FireboltEngine is a set of compute nodes that serves queries."])]
-#[case::id("fire.spec.id", &["Cannot be changed or removed once set."])]
-#[case::rollout("fireng.spec.rollout", &["`graceful` waits for the queries of the old one", "else `graceful`"])]
+#[case::engine("fireng", &["A FireboltEngine is a set of compute nodes that serve queries."])]
+#[case::id("fire.spec.id", &["Immutable once set."])]
+#[case::rollout("fireng.spec.rollout", &["`graceful` waits for its running queries to finish", "or to `graceful`"])]
 #[case::wake_timeout("fire.spec.gateway.wakeTimeout", &["query for a stopped engine is held", "at most `1h`"])]
-#[case::phase("fireng.status.phase", &["Where the engine stands."])]
-#[case::class("firengc.spec.template", &["Settings for the pods of every engine of this class"])]
+#[case::phase("fireng.status.phase", &["Current phase of the engine."])]
+#[case::class("firengc.spec.template", &["Template for the pods of every engine that references this class"])]
 #[case::pod_field("fireng.spec.template.spec.tolerations", &["FIELDS", "tolerationSeconds"])]
 #[tokio::test]
 async fn explains_every_field(#[case] path: &str, #[case] expected: &[&str]) {
-    // Where kubectl breaks its lines is of no interest.
+    // The line breaks of kubectl do not matter.
     let text = kube()
         .await
         .kubectl(&["explain", path])
@@ -167,7 +167,7 @@ async fn one_category_lists_everything() {
 #[case("fireng")]
 #[case("firengc")]
 #[tokio::test]
-async fn conditions_are_kept_by_type(#[case] kind: &str) {
+async fn conditions_are_merged_by_type(#[case] kind: &str) {
     let kube = kube().await;
     let object = kube.create(&example(kind)).await;
     let mut status = counters(conditions("Ready", "True", "Tested"));
@@ -175,10 +175,10 @@ async fn conditions_are_kept_by_type(#[case] kind: &str) {
     let again = status["conditions"][0].clone();
     status["conditions"].as_array_mut().expect("a list").push(again);
     let refusal = kube.try_status(kind, name(&object), &status).expect_err("refuse two");
-    assert_says(&refusal, "status.conditions[1]", "Duplicate value");
+    assert_message(&refusal, "status.conditions[1]", "Duplicate value");
 }
 
-/// The status is written by the operator alone; its schema still says what it may hold.
+/// Only the operator writes the status, but its schema still restricts the values.
 #[rstest]
 #[case::counters("fireng", json!({ "phase": "stable" }), "status.currentGeneration", "Required value")]
 #[case::active_counter("fireng", json!({ "currentGeneration": 1 }), "status.activeGeneration", "Required value")]
@@ -205,11 +205,16 @@ async fn conditions_are_kept_by_type(#[case] kind: &str) {
     "should match"
 )]
 #[tokio::test]
-async fn refuses_a_status(#[case] kind: &str, #[case] status: Value, #[case] field: &str, #[case] message: &str) {
+async fn rejects_an_invalid_status(
+    #[case] kind: &str,
+    #[case] status: Value,
+    #[case] field: &str,
+    #[case] message: &str,
+) {
     let kube = kube().await;
     let object = kube.create(&example(kind)).await;
     let refusal = kube.try_status(kind, name(&object), &status).expect_err("refuse");
-    assert_says(&refusal, field, message);
+    assert_message(&refusal, field, message);
 }
 
 fn counters(mut status: Value) -> Value {

@@ -1,4 +1,5 @@
-//! The custom resources against the real API server: every rule both ways, and what users do with `kubectl`.
+//! The custom resources against the real API server: accepted and rejected values of every rule, and what users do with
+//! `kubectl`.
 
 #![expect(clippy::disallowed_methods, reason = "tests write to the cluster as users do")]
 

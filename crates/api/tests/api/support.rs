@@ -1,4 +1,4 @@
-//! A namespace on the shared cluster with our CRDs, and short ways to ask the API server for its verdict.
+//! A namespace on the shared cluster with our CRDs, and helpers that create and apply objects there.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,7 +12,7 @@ use localkube::Cluster;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-/// The cluster as a test sees it. Each run has a namespace of its own, so that runs do not meet.
+/// The cluster as seen by a test. Each run has its own namespace, so that runs do not interfere.
 pub struct Kube {
     pub cluster: Cluster,
     pub client: Client,
@@ -26,7 +26,7 @@ pub async fn kube() -> Kube {
     let client = cluster.client().await.expect("connect as admin");
     let namespace = NAMESPACE.get_or_init(|| async {
         install_crds(&client).await;
-        // The API server completes the name: a cluster that goes on for days sees many runs.
+        // The API server generates the name, because a long-lived cluster sees many runs.
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "generateName": "api-" } });
         let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
         let created = namespaces.create(&PostParams::default(), &object(namespace)).await;
@@ -62,7 +62,7 @@ pub async fn wait_for_crds(client: &Client) {
 }
 
 impl Kube {
-    /// What the API server would store for a new object, or the message with which it refuses.
+    /// What the API server would store for a new object, or the message with which it rejects the object.
     pub async fn try_create(&self, manifest: &Value) -> Result<Value, String> {
         let dry_run = PostParams {
             dry_run: true,
@@ -115,7 +115,7 @@ impl Kube {
 fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
     let gvk = GroupVersionKind::gvk(group, version, kind);
     match kind {
-        // The guess of the plural knows no better.
+        // The guessed plural is wrong for this kind.
         "FireboltEngineClass" => ApiResource::from_gvk_with_plural(&gvk, "fireboltengineclasses"),
         _ => ApiResource::from_gvk(&gvk),
     }
@@ -161,7 +161,7 @@ pub fn engine_class() -> Value {
     manifest("FireboltEngineClass", &json!({ "template": {} }))
 }
 
-/// Changes to a manifest, by dotted path. Missing parents are made.
+/// Changes a manifest by dotted path. Missing parents are created.
 pub trait Edit {
     fn with(self, path: &str, value: Value) -> Self;
     fn without(self, path: &str) -> Self;
@@ -186,20 +186,20 @@ impl Edit for Value {
     }
 }
 
-/// The value at a dotted path, or nothing.
+/// The value at a dotted path, if any.
 pub fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |at, key| at.get(key))
 }
 
-/// Asserts that the API server refuses the manifest, naming the field and saying what is wrong.
-pub async fn assert_refused(manifest: Value, field: &str, message: &str) {
+/// Asserts that the API server rejects the manifest with a message that names the field and the cause.
+pub async fn assert_rejected(manifest: Value, field: &str, message: &str) {
     match kube().await.try_create(&manifest).await {
         Ok(_) => panic!("accepted: {manifest:#}"),
-        Err(refusal) => assert_says(&refusal, field, message),
+        Err(refusal) => assert_message(&refusal, field, message),
     }
 }
 
-pub fn assert_says(refusal: &str, field: &str, message: &str) {
+pub fn assert_message(refusal: &str, field: &str, message: &str) {
     assert!(
         refusal.contains(&format!("{field}: ")),
         "{field} is not named in: {refusal}"

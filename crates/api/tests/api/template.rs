@@ -1,12 +1,12 @@
-//! Embedded pod templates: what survives, what is pruned, what is refused. The four places share one schema.
+//! Embedded pod templates: what is stored, pruned and rejected. The four places share one schema.
 
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Edit, assert_refused, at, engine, engine_class, instance, kube};
+use crate::support::{Edit, assert_rejected, at, engine, engine_class, instance, kube};
 
-/// Stores the template in each of the four places and hands back what became of it.
+/// Stores the template in each of the four places and returns the stored objects.
 async fn in_every_place(template: &Value) -> Vec<Value> {
     let kube = kube().await;
     let mut results = Vec::new();
@@ -30,7 +30,7 @@ fn places() -> [(Value, &'static str); 4] {
     ]
 }
 
-/// Whatever the API server stores, our types must read.
+/// Our types must be able to deserialize whatever the API server stores.
 fn decode(stored: &Value) {
     let stored = stored.clone();
     let decoded = match stored["kind"].as_str().expect("a kind") {
@@ -45,7 +45,7 @@ fn decode(stored: &Value) {
 #[case::nothing(json!({}))]
 #[case::no_containers(json!({ "spec": { "tolerations": [{ "key": "dedicated", "operator": "Exists" }] } }))]
 #[case::labels_and_annotations(json!({ "metadata": { "labels": { "team": "data" }, "annotations": { "a.example/b": "c" } } }))]
-// A template may not set these, but they must reach the webhook so that it can say so.
+// A template may not set these fields, but they must reach the webhook, which reports them.
 #[case::metadata_for_the_webhook_to_refuse(json!({ "metadata": {
     "name": "n", "generateName": "g-", "namespace": "ns", "uid": "u", "resourceVersion": "1", "generation": 2,
     "finalizers": ["example.com/f"], "deletionGracePeriodSeconds": 1,
@@ -78,7 +78,7 @@ fn decode(stored: &Value) {
     "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule" }],
 } }))]
 #[tokio::test]
-async fn keeps(#[case] template: Value) {
+async fn keeps_known_fields(#[case] template: Value) {
     for stored in in_every_place(&template).await {
         assert_eq!(stored, template);
     }
@@ -110,9 +110,9 @@ async fn prunes_unknown_fields_at_every_depth() {
 #[case::port_out_of_range(json!({ "spec": { "containers": [{ "name": "a", "livenessProbe": { "tcpSocket": { "port": 99_999_999_999_i64 } } }] } }), "spec.containers[0].livenessProbe.tcpSocket.port", "less than or equal to 2147483647")]
 #[case::priority_text(json!({ "spec": { "priority": "high" } }), "spec.priority", "must be of type integer")]
 #[tokio::test]
-async fn refuses(#[case] template: Value, #[case] field: &str, #[case] message: &str) {
+async fn rejects_invalid_values(#[case] template: Value, #[case] field: &str, #[case] message: &str) {
     for (manifest, path) in places() {
-        assert_refused(
+        assert_rejected(
             manifest.with(path, template.clone()),
             &format!("{path}.{field}"),
             message,

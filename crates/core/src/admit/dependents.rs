@@ -1,20 +1,20 @@
-//! What engines keep others from: the deletion of what they refer to, and the change of the database below them.
+//! Protection of objects that engines depend on: their deletion, and a change of the database.
 
 use firebolt_api::FireboltInstance;
 use firebolt_api::condition::{InstanceCondition, InstanceReason};
 
-use super::violation::{Kind, Violation};
-use crate::plan::instance::{Database, switch};
-use crate::plan::names;
+use super::violation::{Violation, ViolationKind};
+use crate::database::{Database, change_rejected};
+use crate::names;
 
-/// Why a class may not be deleted, if engines refer to it.
+/// The violation if a class is deleted while engines reference it.
 #[must_use]
 pub fn engine_class_deletion(name: &str, namespace: &str, engines: &[String]) -> Option<Violation> {
     let remedy = "Change or remove spec.engineClassRef of the engines first";
     still_used(&format!("FireboltEngineClass {name}"), namespace, engines, remedy)
 }
 
-/// Why an instance may not be deleted, if engines refer to it.
+/// The violation if an instance is deleted while engines reference it.
 #[must_use]
 pub fn instance_deletion(name: &str, namespace: &str, engines: &[String]) -> Option<Violation> {
     let remedy = "Delete the engines first";
@@ -27,18 +27,22 @@ fn still_used(what: &str, namespace: &str, engines: &[String], remedy: &str) -> 
     }
     let users = names::engines(engines);
     let message = format!("{what} in namespace {namespace} is used by {users}. {remedy}.");
-    Some(Violation::new("metadata.name", Kind::Forbidden, message))
+    Some(Violation::new("metadata.name", ViolationKind::Forbidden, message))
 }
 
-/// What may not change between two versions of an instance that these engines refer to.
+/// Violations of a change of an instance that these engines reference.
 #[must_use]
 pub fn instance_change(old: &FireboltInstance, new: &FireboltInstance, engines: &[String]) -> Vec<Violation> {
     let (before, after) = (database(old), database(new));
     if before == after || engines.is_empty() || is_way_back(old) {
         return Vec::new();
     }
-    let message = switch(before, engines).join(" ");
-    vec![Violation::new("spec.metadata.postgres", Kind::Forbidden, message)]
+    let message = change_rejected(before, engines).join(" ");
+    vec![Violation::new(
+        "spec.metadata.postgres",
+        ViolationKind::Forbidden,
+        message,
+    )]
 }
 
 fn database(instance: &FireboltInstance) -> Database {
@@ -48,7 +52,7 @@ fn database(instance: &FireboltInstance) -> Database {
     }
 }
 
-/// Whether the controller refused the change that led to this version: then the next one is its remedy.
+/// Whether the controller rejected the change that led to this version: then the next change is the remedy.
 fn is_way_back(instance: &FireboltInstance) -> bool {
     let conditions = instance.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| {
@@ -92,7 +96,7 @@ mod tests {
             };
             assert_eq!(
                 (violation.path.as_str(), violation.kind),
-                ("metadata.name", Kind::Forbidden)
+                ("metadata.name", ViolationKind::Forbidden)
             );
             let start = format!("{what} in namespace prod is used by {users}");
             assert!(violation.message.starts_with(&start), "{violation}");
@@ -117,7 +121,7 @@ mod tests {
 
     #[rstest]
     #[case::to_another(Database::Internal, Database::External, "Remove spec.metadata.postgres again")]
-    #[case::back_to_our_own(Database::External, Database::Internal, "Put spec.metadata.postgres back")]
+    #[case::back_to_our_own(Database::External, Database::Internal, "Restore spec.metadata.postgres")]
     fn the_database_of_engines_does_not_change(
         #[case] before: Database,
         #[case] after: Database,
@@ -131,7 +135,7 @@ mod tests {
         assert_eq!(refused.len(), 1);
         assert_eq!(
             (refused[0].path.as_str(), refused[0].kind),
-            ("spec.metadata.postgres", Kind::Forbidden)
+            ("spec.metadata.postgres", ViolationKind::Forbidden)
         );
         for text in [remedy, "2 engines (engine-0, engine-1)"] {
             assert!(refused[0].message.contains(text), "{}", refused[0]);

@@ -1,9 +1,9 @@
-//! Objects with a given pod template, and what admission says to it.
+//! Objects with a given pod template, and assertions about their violations.
 
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use serde_json::{Value, json};
 
-use super::{Kind, Violation};
+use super::{Violation, ViolationKind};
 
 /// The name of the class.
 pub const CLASS: &str = "large";
@@ -41,16 +41,16 @@ pub fn instance(metadata: &Value, gateway: &Value) -> FireboltInstance {
 
 /// A kind of pod template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum Target {
     Engine,
     Metadata,
     Gateway,
 }
 
-impl Of {
+impl Target {
     pub const ALL: [Self; 3] = [Self::Engine, Self::Metadata, Self::Gateway];
 
-    /// Where the template stands.
+    /// Path of the template.
     pub fn path(self) -> &'static str {
         match self {
             Self::Engine => "spec.template",
@@ -59,7 +59,7 @@ impl Of {
         }
     }
 
-    /// The container that is the component.
+    /// Name of the main container.
     pub fn container(self) -> &'static str {
         match self {
             Self::Engine => "engine",
@@ -77,10 +77,11 @@ impl Of {
         }
     }
 
-    /// What is wrong with the template.
+    /// Violations of the template.
     pub fn violations(self, template: &Value) -> Vec<Violation> {
         match self {
-            // The same whether an engine or a class has it, save what depends on the instance of the engine.
+            // The violations are the same for an engine and a class, except those that depend on the instance of the
+            // engine.
             Self::Engine => {
                 let mut engine = engine(template);
                 let violations = super::engine_template(&engine, None);
@@ -102,26 +103,26 @@ impl Of {
         }
     }
 
-    /// Asserts that the template is refused for exactly these paths, which start at the template, each in this way and
-    /// with a message that has this text in it.
-    pub fn refuses(self, template: &Value, expected: &[(&str, Kind, &str)]) {
-        assert_refused(&self.violations(template), self.path(), expected, template);
+    /// Asserts that the template is rejected for exactly these paths, which start at the template, each with this kind
+    /// and with a message that contains this text.
+    pub fn rejects(self, template: &Value, expected: &[(&str, ViolationKind, &str)]) {
+        assert_rejected(&self.violations(template), self.path(), expected, template);
     }
 
-    /// Asserts that nothing is wrong with the template.
+    /// Asserts that the template has no violations.
     pub fn accepts(self, template: &Value) {
         assert_eq!(self.violations(template), [], "{template}");
     }
 }
 
-/// Asserts that these are the violations, at paths that start where `base` says.
-pub fn assert_refused(found: &[Violation], base: &str, expected: &[(&str, Kind, &str)], template: &Value) {
-    let places: Vec<(&str, Kind)> = found
+/// Asserts that these are the violations, at paths that start with `base`.
+pub fn assert_rejected(found: &[Violation], base: &str, expected: &[(&str, ViolationKind, &str)], template: &Value) {
+    let places: Vec<(&str, ViolationKind)> = found
         .iter()
         .map(|violation| (violation.path.as_str(), violation.kind))
         .collect();
     let paths: Vec<String> = expected.iter().map(|(path, ..)| format!("{base}.{path}")).collect();
-    let wanted: Vec<(&str, Kind)> = paths
+    let wanted: Vec<(&str, ViolationKind)> = paths
         .iter()
         .zip(expected)
         .map(|(path, (_, kind, _))| (path.as_str(), *kind))
@@ -132,26 +133,26 @@ pub fn assert_refused(found: &[Violation], base: &str, expected: &[(&str, Kind, 
     }
 }
 
-/// Asserts that the template is refused for an engine.
-pub fn refuses(template: &Value, expected: &[(&str, Kind, &str)]) {
-    Of::Engine.refuses(template, expected);
+/// Asserts that the template is rejected for an engine.
+pub fn rejects(template: &Value, expected: &[(&str, ViolationKind, &str)]) {
+    Target::Engine.rejects(template, expected);
 }
 
 /// Asserts that the template is accepted for an engine.
 pub fn accepts(template: &Value) {
-    Of::Engine.accepts(template);
+    Target::Engine.accepts(template);
 }
 
-/// Asserts that the template is refused whatever it is for.
-pub fn all_refuse(template: &Value, expected: &[(&str, Kind, &str)]) {
-    for of in Of::ALL {
-        of.refuses(template, expected);
+/// Asserts that the template is rejected for every kind of template.
+pub fn all_reject(template: &Value, expected: &[(&str, ViolationKind, &str)]) {
+    for of in Target::ALL {
+        of.rejects(template, expected);
     }
 }
 
-/// Asserts that the template is accepted whatever it is for.
+/// Asserts that the template is accepted for every kind of template.
 pub fn all_accept(template: &Value) {
-    for of in Of::ALL {
+    for of in Target::ALL {
         of.accepts(template);
     }
 }

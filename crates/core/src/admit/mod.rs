@@ -1,55 +1,47 @@
-//! `admit`: what a user may set. Nothing else knows; the webhook and the controllers both ask here.
+//! `admit`: validation of what a user may set, for the webhook and for the controllers.
 //!
-//! For each kind of pod template there is one ordered list of rules. A rule looks at one thing and names everything that
-//! is wrong with it, so that a user sees all violations at once and in the same order every time. What is not refused
-//! is forwarded to the pods as it is, save volumes of engines under names of the operator, which its own take the place
-//! of.
+//! Each kind of pod template has one ordered list of rules. A rule checks one aspect and reports every violation of it,
+//! so that users see all violations at once and always in the same order. Fields that are not rejected are forwarded to
+//! the pods unchanged, except volumes of engines with names that the operator uses, which are replaced by its own.
 //!
-//! An engine is judged with what stands around it: the class whose lists its own are added to, the instance whose Secrets
-//! it may not read, and the bounds of the cluster. What engines depend on is judged with the engines. `tests/rows.rs` says
-//! every rule in a sentence, with an object that breaks it.
+//! An engine is validated together with its class, whose lists are merged with its own, with its instance, whose
+//! Secrets it may not read, and with the resource bounds of the operator. `tests/every_rule.rs` shows each rule with an
+//! object that violates it.
 
-mod advice;
-mod bounds;
-mod component;
-mod containers;
 mod dependents;
+mod dry_run;
 mod engine;
-mod metadata;
-mod owned;
-mod pod;
-mod references;
-mod rehearsal;
-mod secrets;
 mod settings;
-mod sidecars;
-mod unique;
+mod template;
 mod violation;
-mod volumes;
+mod warnings;
 
 use firebolt_api::name::InstanceNames;
 use firebolt_api::{FireboltEngineClass, FireboltInstance};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
-use component::{Component, ENGINE, GATEWAY, METADATA, Template};
+use template::{ENGINE, GATEWAY, METADATA, Template, TemplateKind};
 
-pub use advice::{advice, instance_advice};
-pub use bounds::{Bounds, Maximum, bounds};
 pub use dependents::{engine_class_deletion, instance_change, instance_deletion};
-pub use engine::{
-    ClassLookup, EngineSurroundings, class_reference, engine, engine_template, engine_with_class, new_class_reference,
+pub use dry_run::{
+    Cause, engine_class_dry_run_violations, engine_dry_run_violations, gateway_dry_run_violations,
+    metadata_dry_run_violations,
 };
-pub use rehearsal::{Objection, engine_class_objections, engine_objections, gateway_objections, metadata_objections};
-pub use violation::{Kind, Violation, summary};
+pub use engine::{
+    Bounds, ClassLookup, EngineContext, Maximum, bounds, class_reference, engine, engine_template, engine_with_class,
+    new_class_reference,
+};
+pub use violation::{Violation, ViolationKind, summary};
+pub use warnings::{engine_warnings, instance_warnings};
 
-/// What is wrong with the template of an engine class. What depends on the engine that uses it, [`engine_with_class`]
-/// says.
+/// Violations of the template of an engine class. Those that depend on the engine are returned by
+/// [`engine_with_class`].
 #[must_use]
 pub fn engine_class(class: &FireboltEngineClass) -> Vec<Violation> {
     check(Some(&class.spec.template), &ENGINE, &[])
 }
 
-/// Everything that is wrong with an instance: first what concerns its metadata service, then its gateway.
+/// All violations of an instance: first those of its metadata service, then those of its gateway.
 #[must_use]
 pub fn instance(instance: &FireboltInstance) -> Vec<Violation> {
     [
@@ -61,33 +53,33 @@ pub fn instance(instance: &FireboltInstance) -> Vec<Violation> {
     .concat()
 }
 
-/// What is wrong with the settings of the metadata service outside of its template.
+/// Violations of the settings of the metadata service outside of its template.
 #[must_use]
 pub fn metadata_settings(instance: &FireboltInstance) -> Vec<Violation> {
     settings::metadata(instance)
 }
 
-/// What is wrong with the template of the metadata service.
+/// Violations of the template of the metadata service.
 #[must_use]
 pub fn metadata_template(instance: &FireboltInstance) -> Vec<Violation> {
     let template = instance.spec.metadata.template.as_ref();
     check(template, &METADATA, &credentials(instance))
 }
 
-/// What is wrong with the settings of the gateway outside of its template.
+/// Violations of the settings of the gateway outside of its template.
 #[must_use]
 pub fn gateway_settings(instance: &FireboltInstance) -> Vec<Violation> {
     settings::gateway(instance)
 }
 
-/// What is wrong with the template of the gateway.
+/// Violations of the template of the gateway.
 #[must_use]
 pub fn gateway_template(instance: &FireboltInstance) -> Vec<Violation> {
     let template = instance.spec.gateway.template.as_ref();
     check(template, &GATEWAY, &credentials(instance))
 }
 
-fn check(template: Option<&PodTemplateSpec>, component: &'static Component, secrets: &[String]) -> Vec<Violation> {
+fn check(template: Option<&PodTemplateSpec>, component: &'static TemplateKind, secrets: &[String]) -> Vec<Violation> {
     let templates = template.into_iter().map(|pod| Template {
         pod,
         component,
@@ -96,7 +88,7 @@ fn check(template: Option<&PodTemplateSpec>, component: &'static Component, secr
     templates.flat_map(|template| template.violations()).collect()
 }
 
-/// The Secrets with credentials of the metadata database: the operator's, and that of an external database.
+/// The Secrets with credentials of the metadata database: that of the operator, and that of an external database.
 fn credentials(instance: &FireboltInstance) -> Vec<String> {
     let name = instance.metadata.name.as_deref().unwrap_or_default();
     std::iter::once(InstanceNames(name).postgres_credentials())
@@ -104,7 +96,7 @@ fn credentials(instance: &FireboltInstance) -> Vec<String> {
         .collect()
 }
 
-/// The Secret with the credentials of an external database. An empty name stands for none.
+/// The Secret with the credentials of an external database. An empty name counts as none.
 fn external_credentials(instance: &FireboltInstance) -> Option<String> {
     let external = instance.spec.metadata.postgres.as_ref()?;
     Some(external.credentials_secret_ref.name.clone()).filter(|name| !name.is_empty())

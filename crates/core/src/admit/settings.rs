@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use firebolt_api::FireboltInstance;
 
-use super::violation::{Kind, Violation};
+use super::violation::{Violation, ViolationKind};
 use crate::render::instance::gateway::GATEWAY_PORTS;
 use crate::render::instance::is_plain;
 
 const SHORTEST_WAKE: Duration = Duration::from_secs(1);
 const LONGEST_WAKE: Duration = Duration::from_hours(1);
 
-/// What is wrong with the settings of the metadata service. The identity of the instance is one: it is its account there.
+/// Violations of the settings of the metadata service, including the id of the instance, which is its account there.
 pub(super) fn metadata(instance: &FireboltInstance) -> Vec<Violation> {
     let violations = [id(instance), replicas(instance), credentials(instance)];
     violations.into_iter().flatten().collect()
 }
 
-/// What is wrong with the settings of the gateway.
+/// Violations of the settings of the gateway.
 pub(super) fn gateway(instance: &FireboltInstance) -> Vec<Violation> {
     let violations = [metrics_port(instance), wake_timeout(instance)];
     violations.into_iter().flatten().collect()
@@ -28,7 +28,7 @@ fn id(instance: &FireboltInstance) -> Option<Violation> {
     let wrong = id.chars().find(|character| !is_plain(*character))?;
     Some(Violation::new(
         "spec.id",
-        Kind::Invalid,
+        ViolationKind::Invalid,
         format!("The character {wrong:?} cannot be part of an id. Choose an id of printable characters, or none."),
     ))
 }
@@ -37,7 +37,7 @@ fn replicas(instance: &FireboltInstance) -> Option<Violation> {
     instance.spec.metadata.replicas.filter(|replicas| *replicas != 1)?;
     Some(Violation::new(
         "spec.metadata.replicas",
-        Kind::Invalid,
+        ViolationKind::Invalid,
         "The metadata service has a single writer. Set 1, or remove this field.",
     ))
 }
@@ -47,7 +47,7 @@ fn credentials(instance: &FireboltInstance) -> Option<Violation> {
     external.credentials_secret_ref.name.is_empty().then(|| {
         Violation::new(
             "spec.metadata.postgres.credentialsSecretRef.name",
-            Kind::Required,
+            ViolationKind::Required,
             "Name the Secret in this namespace that holds the username and the password for the database.",
         )
     })
@@ -57,15 +57,19 @@ fn metrics_port(instance: &FireboltInstance) -> Option<Violation> {
     let port = instance.spec.gateway.metrics_port;
     let message = match u16::try_from(port) {
         Ok(port) if GATEWAY_PORTS.contains(&port) => {
-            format!("Port {port} of the gateway pods has another purpose. Choose another port.")
+            format!("Port {port} of the gateway pods is already used for another purpose. Choose another port.")
         }
         Ok(1..) => return None,
         Ok(0) | Err(_) => format!("{port} is not a port. Choose a number from 1 to 65535."),
     };
-    Some(Violation::new("spec.gateway.metricsPort", Kind::Invalid, message))
+    Some(Violation::new(
+        "spec.gateway.metricsPort",
+        ViolationKind::Invalid,
+        message,
+    ))
 }
 
-/// The schema says the same. It may be an older one, from before there were bounds.
+/// The schema has the same limits, but an older schema may be installed that has none.
 fn wake_timeout(instance: &FireboltInstance) -> Option<Violation> {
     let timeout = &instance.spec.gateway.wake_timeout;
     if (SHORTEST_WAKE..=LONGEST_WAKE).contains(&timeout.get()) {
@@ -73,7 +77,7 @@ fn wake_timeout(instance: &FireboltInstance) -> Option<Violation> {
     }
     Some(Violation::new(
         "spec.gateway.wakeTimeout",
-        Kind::Invalid,
+        ViolationKind::Invalid,
         format!("Queries cannot be held for {timeout}. Choose a duration from 1s to 1h, such as 2m."),
     ))
 }
@@ -87,8 +91,8 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
-    /// Asserts that this, and nothing else, is wrong with the instance.
-    fn assert_refused(instance: &FireboltInstance, path: &str, kind: Kind, text: &str) {
+    /// Asserts that this is the only violation of the instance.
+    fn assert_rejected(instance: &FireboltInstance, path: &str, kind: ViolationKind, text: &str) {
         let found = crate::admit::instance(instance);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].path.as_str(), found[0].kind), (path, kind));
@@ -105,7 +109,12 @@ mod tests {
         if accepted {
             assert_eq!(metadata_settings(&instance), []);
         } else {
-            assert_refused(&instance, "spec.metadata.replicas", Kind::Invalid, "single writer");
+            assert_rejected(
+                &instance,
+                "spec.metadata.replicas",
+                ViolationKind::Invalid,
+                "single writer",
+            );
         }
     }
 
@@ -119,7 +128,7 @@ mod tests {
             assert_eq!(metadata_settings(&instance), []);
         } else {
             let path = "spec.metadata.postgres.credentialsSecretRef.name";
-            assert_refused(&instance, path, Kind::Required, "Name the Secret");
+            assert_rejected(&instance, path, ViolationKind::Required, "Name the Secret");
         }
     }
 
@@ -143,7 +152,7 @@ mod tests {
     fn an_id_may_not_have_characters_that_no_file_can_hold(#[case] id: &str) {
         let mut instance = instance(&json!({}), &json!({}));
         instance.spec.id = Some(id.to_owned());
-        assert_refused(&instance, "spec.id", Kind::Invalid, "cannot be part of an id");
+        assert_rejected(&instance, "spec.id", ViolationKind::Invalid, "cannot be part of an id");
     }
 
     #[rstest]
@@ -158,7 +167,12 @@ mod tests {
         if accepted {
             assert_eq!(gateway_settings(&instance), []);
         } else {
-            assert_refused(&instance, "spec.gateway.wakeTimeout", Kind::Invalid, "from 1s to 1h");
+            assert_rejected(
+                &instance,
+                "spec.gateway.wakeTimeout",
+                ViolationKind::Invalid,
+                "from 1s to 1h",
+            );
         }
     }
 
@@ -172,7 +186,7 @@ mod tests {
             let accepted = (1..=65_535).contains(&port) && !taken.contains(&port);
             prop_assert_eq!(gateway_settings(&instance).is_empty(), accepted);
             if !accepted {
-                assert_refused(&instance, "spec.gateway.metricsPort", Kind::Invalid, "Choose");
+                assert_rejected(&instance, "spec.gateway.metricsPort", ViolationKind::Invalid, "Choose");
             }
         }
     }

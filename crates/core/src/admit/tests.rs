@@ -1,9 +1,9 @@
-//! What holds of all rules together, for every field that the schema of a pod template has.
+//! Properties of all rules together, for every field in the schema of a pod template.
 
-mod large;
-mod pairs;
+mod engine_with_class;
+mod every_rule;
+mod large_lists;
 mod path;
-mod rows;
 mod schema;
 
 use firebolt_api::FireboltEngine;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::fixture::{self, Of, refuses};
+use super::fixture::{self, Target, rejects};
 use super::*;
 use crate::render::engine as render_engine;
 use crate::render::instance as render_instance;
@@ -22,11 +22,11 @@ use path::leads_somewhere;
 use schema::{Everything, SCHEMA, any_template, sample};
 
 /// The pod template that is rendered for a component with the given one.
-fn rendered(of: Of, template: &Value) -> Value {
+fn rendered(of: Target, template: &Value) -> Value {
     let defaults = Defaults::example();
     let effective = || instance::resolve(&of.instance(template), &defaults, false);
     let pods = match of {
-        Of::Engine => {
+        Target::Engine => {
             let facts = InstanceFacts {
                 id: "id".to_owned(),
                 metadata_endpoint: "metadata:7000".to_owned(),
@@ -36,17 +36,17 @@ fn rendered(of: Of, template: &Value) -> Value {
                 .spec
                 .map(|spec| spec.template)
         }
-        Of::Metadata => render_instance::metadata_deployment(&effective(), "hash")
+        Target::Metadata => render_instance::metadata_deployment(&effective(), "hash")
             .spec
             .map(|spec| spec.template),
-        Of::Gateway => render_instance::gateway_deployment(&effective())
+        Target::Gateway => render_instance::gateway_deployment(&effective())
             .spec
             .map(|spec| spec.template),
     };
     serde_json::to_value(pods).expect("a template is JSON")
 }
 
-/// Whether everything that the user wrote stands in what is rendered. Lists may have more entries, in another order.
+/// Whether everything that the user wrote is rendered. Lists may have more entries, in another order.
 fn is_forwarded(written: &Value, rendered: &Value) -> bool {
     match (written, rendered) {
         (Value::Object(fields), Value::Object(_)) => {
@@ -56,7 +56,7 @@ fn is_forwarded(written: &Value, rendered: &Value) -> bool {
             .iter()
             .all(|item| others.iter().any(|other| is_forwarded(item, other))),
         (_, Value::Null) => says_nothing(written),
-        // Where the text says nothing, the operator may.
+        // The operator may replace an empty text.
         (Value::String(text), Value::String(_)) if text.is_empty() => true,
         // Quantities may be written as numbers.
         (Value::Number(number), Value::String(text)) => number.to_string() == *text,
@@ -64,7 +64,7 @@ fn is_forwarded(written: &Value, rendered: &Value) -> bool {
     }
 }
 
-/// Whether leaving the value out says the same.
+/// Whether the value means the same as no value.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -76,8 +76,8 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// The fields of a part of the template that are refused if they are set. All others must reach the pods.
-fn refused_fields(of: Of, part: &Value, template: impl Fn(&str, Value) -> Value) -> Vec<String> {
+/// The fields of a part of the template that are rejected if they are set. All others must reach the pods.
+fn refused_fields(of: Target, part: &Value, template: impl Fn(&str, Value) -> Value) -> Vec<String> {
     let fields = part["properties"].as_object().expect("an object");
     assert!(fields.len() > 10);
     let mut refused = Vec::new();
@@ -87,7 +87,7 @@ fn refused_fields(of: Of, part: &Value, template: impl Fn(&str, Value) -> Value)
         if violations.is_empty() {
             assert!(
                 is_forwarded(&template, &rendered(of, &template)),
-                "{field} is dropped without a word"
+                "{field} is silently dropped"
             );
         } else {
             refused.push(field.clone());
@@ -97,7 +97,9 @@ fn refused_fields(of: Of, part: &Value, template: impl Fn(&str, Value) -> Value)
 }
 
 #[rstest]
-fn every_field_of_the_metadata_is_forwarded_or_refused(#[values(Of::Engine, Of::Metadata, Of::Gateway)] of: Of) {
+fn every_field_of_the_metadata_is_forwarded_or_refused(
+    #[values(Target::Engine, Target::Metadata, Target::Gateway)] of: Target,
+) {
     let refused = refused_fields(
         of,
         &SCHEMA["properties"]["metadata"],
@@ -122,11 +124,11 @@ fn every_field_of_the_metadata_is_forwarded_or_refused(#[values(Of::Engine, Of::
 }
 
 #[rstest]
-#[case(Of::Engine, &["serviceAccount"])]
-// The user in its security context is another than that of the image.
-#[case(Of::Metadata, &["automountServiceAccountToken", "securityContext", "serviceAccount"])]
-#[case(Of::Gateway, &["automountServiceAccountToken", "serviceAccount"])]
-fn every_field_of_the_pod_is_forwarded_or_refused(#[case] of: Of, #[case] more: &[&str]) {
+#[case(Target::Engine, &["serviceAccount"])]
+// The user in its security context differs from that of the image.
+#[case(Target::Metadata, &["automountServiceAccountToken", "securityContext", "serviceAccount"])]
+#[case(Target::Gateway, &["automountServiceAccountToken", "serviceAccount"])]
+fn every_field_of_the_pod_is_forwarded_or_refused(#[case] of: Target, #[case] more: &[&str]) {
     let refused = refused_fields(
         of,
         &SCHEMA["properties"]["spec"],
@@ -153,10 +155,10 @@ fn every_field_of_the_pod_is_forwarded_or_refused(#[case] of: Of, #[case] more: 
 }
 
 #[rstest]
-#[case(Of::Engine, &[])]
-#[case(Of::Metadata, &["runAsGroup", "runAsUser"])]
-#[case(Of::Gateway, &[])]
-fn every_field_of_the_security_context_is_forwarded_or_refused(#[case] of: Of, #[case] expected: &[&str]) {
+#[case(Target::Engine, &[])]
+#[case(Target::Metadata, &["runAsGroup", "runAsUser"])]
+#[case(Target::Gateway, &[])]
+fn every_field_of_the_security_context_is_forwarded_or_refused(#[case] of: Target, #[case] expected: &[&str]) {
     let context = &SCHEMA["properties"]["spec"]["properties"]["securityContext"];
     let refused = refused_fields(
         of,
@@ -167,10 +169,10 @@ fn every_field_of_the_security_context_is_forwarded_or_refused(#[case] of: Of, #
 }
 
 #[rstest]
-#[case(Of::Engine, &[])]
-#[case(Of::Metadata, &SETTINGS)]
-#[case(Of::Gateway, &SETTINGS)]
-fn every_field_of_the_container_is_forwarded_or_refused(#[case] of: Of, #[case] more: &[&str]) {
+#[case(Target::Engine, &[])]
+#[case(Target::Metadata, &SETTINGS)]
+#[case(Target::Gateway, &SETTINGS)]
+fn every_field_of_the_container_is_forwarded_or_refused(#[case] of: Target, #[case] more: &[&str]) {
     let container = &SCHEMA["properties"]["spec"]["properties"]["containers"]["items"];
     let refused = refused_fields(of, container, |field, value| {
         let mut container = json!({ field: value });
@@ -211,7 +213,7 @@ const SETTINGS: [&str; 10] = [
 
 #[test]
 fn without_a_template_nothing_is_refused() {
-    let around = EngineSurroundings {
+    let around = EngineContext {
         class: ClassLookup::NotNamed,
         instance: None,
         bounds: &Bounds::default(),
@@ -239,21 +241,21 @@ fn all_violations_are_reported_together_in_the_order_of_the_rules() {
         },
     });
     let expected = [
-        ("metadata.name", Kind::Forbidden),
-        ("metadata.finalizers", Kind::Forbidden),
-        (&format!("metadata.labels[{key}]"), Kind::Forbidden),
-        (&format!("metadata.annotations[{key}]"), Kind::Forbidden),
-        ("spec.subdomain", Kind::Forbidden),
-        ("spec.hostNetwork", Kind::Forbidden),
-        ("spec.containers[engine-web].name", Kind::Forbidden),
-        ("spec.containers[2].name", Kind::Duplicate),
-        ("spec.containers[engine].command", Kind::Forbidden),
-        ("spec.containers[engine].tty", Kind::Forbidden),
-        ("spec.containers[engine].env[0].name", Kind::Forbidden),
-        ("spec.containers[engine].volumeMounts[0].name", Kind::Forbidden),
-        ("spec.initContainers[engine].name", Kind::Forbidden),
+        ("metadata.name", ViolationKind::Forbidden),
+        ("metadata.finalizers", ViolationKind::Forbidden),
+        (&format!("metadata.labels[{key}]"), ViolationKind::Forbidden),
+        (&format!("metadata.annotations[{key}]"), ViolationKind::Forbidden),
+        ("spec.subdomain", ViolationKind::Forbidden),
+        ("spec.hostNetwork", ViolationKind::Forbidden),
+        ("spec.containers[engine-web].name", ViolationKind::Forbidden),
+        ("spec.containers[2].name", ViolationKind::Duplicate),
+        ("spec.containers[engine].command", ViolationKind::Forbidden),
+        ("spec.containers[engine].tty", ViolationKind::Forbidden),
+        ("spec.containers[engine].env[0].name", ViolationKind::Forbidden),
+        ("spec.containers[engine].volumeMounts[0].name", ViolationKind::Forbidden),
+        ("spec.initContainers[engine].name", ViolationKind::Forbidden),
     ];
-    refuses(&template, &expected.map(|(path, kind)| (path, kind, "")));
+    rejects(&template, &expected.map(|(path, kind)| (path, kind, "")));
 }
 
 #[test]
@@ -287,21 +289,21 @@ fn all_violations_of_an_instance_are_reported_together_component_by_component() 
 
 #[test]
 fn what_is_dropped_is_not_forwarded() {
-    for of in Of::ALL {
+    for of in Target::ALL {
         let written = json!({ "spec": { "hostname": "h" } });
         assert!(!is_forwarded(&written, &rendered(of, &written)));
     }
     let volume = |name: &str| json!({ "spec": { "volumes": [{ "name": name, "hostPath": { "path": "/" } }] } });
     for (of, name) in [
-        (Of::Engine, "data"),
-        (Of::Metadata, "config"),
-        (Of::Gateway, "config-volume"),
+        (Target::Engine, "data"),
+        (Target::Metadata, "config"),
+        (Target::Gateway, "config-volume"),
     ] {
         assert!(!is_forwarded(&volume(name), &rendered(of, &volume(name))));
     }
 }
 
-/// The template without the volumes that are left out of the pods of engines in favour of the operator's.
+/// The template without the volumes that are replaced by volumes of the operator.
 fn without_volumes_of_the_operator(mut template: Value) -> Value {
     if let Value::Array(volumes) = &mut template["spec"]["volumes"] {
         volumes.retain(|volume| {
@@ -316,10 +318,10 @@ fn without_volumes_of_the_operator(mut template: Value) -> Value {
 proptest! {
     #[test]
     fn a_template_is_refused_where_it_says_something_or_forwarded_whole(template in any_template()) {
-        for of in Of::ALL {
+        for of in Target::ALL {
             let template = match of {
-                Of::Engine => without_volumes_of_the_operator(template.clone()),
-                Of::Metadata | Of::Gateway => template.clone(),
+                Target::Engine => without_volumes_of_the_operator(template.clone()),
+                Target::Metadata | Target::Gateway => template.clone(),
             };
             let violations = of.violations(&template);
             for violation in &violations {

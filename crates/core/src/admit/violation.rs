@@ -1,41 +1,42 @@
-//! What is wrong with an object, as data: where, in which way, and what to do about it.
+//! Violations of an object: field, kind and message.
 
 use std::fmt::{Display, Formatter, Result};
 
-/// The most bytes of a [`summary`]. A note of an Event holds 1024; this leaves room for what stands before it.
+/// Maximum length of a [`summary`] in bytes. The note of an Event is limited to 1024; this leaves room for a prefix.
 const SUMMARY: usize = 900;
-/// Room for the end of a summary that leaves something out.
+/// Space for the last line of a summary that is shortened.
 const REST: usize = 40;
 
-/// One thing that is wrong with an object.
+/// One violation of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The field, as in `spec.template.spec.containers[engine].command`. Containers go by their name, and by their
-    /// index where an earlier one has the same name; entries of other lists go by their index, of maps by their key.
+    /// The field, for example `spec.template.spec.containers[engine].command`. Containers are identified by their name,
+    /// or by their index if an earlier one has the same name; entries of other lists by their index, of maps by their
+    /// key.
     pub path: String,
-    /// In which way it is wrong.
-    pub kind: Kind,
-    /// What is wrong and what to do, in sentences.
+    /// Kind of the violation.
+    pub kind: ViolationKind,
+    /// What is wrong and how to correct it, in sentences.
     pub message: String,
 }
 
-/// In which way a field is wrong. The names are those of Kubernetes.
+/// Kind of a violation. The names are those of Kubernetes field errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The field, or this value of it, belongs to the operator.
+pub enum ViolationKind {
+    /// The field, or this value, is managed by the operator.
     Forbidden,
-    /// The value may occur only once.
+    /// The value must be unique.
     Duplicate,
-    /// The value cannot be read or is out of range.
+    /// The value is malformed or out of range.
     Invalid,
     /// A value is missing.
     Required,
-    /// There is nothing of this name.
+    /// The referenced object does not exist.
     NotFound,
 }
 
 impl Violation {
-    pub(super) fn new(path: impl Into<String>, kind: Kind, message: impl Into<String>) -> Self {
+    pub(super) fn new(path: impl Into<String>, kind: ViolationKind, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             kind,
@@ -43,7 +44,7 @@ impl Violation {
         }
     }
 
-    /// The same, seen from further up.
+    /// The violation with a path that starts at the parent.
     pub(super) fn below(self, parent: &str) -> Self {
         Self {
             path: format!("{parent}.{}", self.path),
@@ -58,7 +59,7 @@ impl Display for Violation {
     }
 }
 
-impl Display for Kind {
+impl Display for ViolationKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(match self {
             Self::Forbidden => "Forbidden",
@@ -70,8 +71,8 @@ impl Display for Kind {
     }
 }
 
-/// All violations in one message for a condition, a line each; empty if there is none. Its length is bounded, since that
-/// of a path is not: users choose the keys in it. What finds no room is counted.
+/// All violations in one message for a condition, one per line; empty if there are none. Its length is limited, because
+/// users choose the keys in paths. Violations that do not fit are counted.
 #[must_use]
 pub fn summary(violations: &[Violation]) -> String {
     let mut text = String::new();
@@ -90,7 +91,7 @@ pub fn summary(violations: &[Violation]) -> String {
     text
 }
 
-/// The text, or as much of it as has room, marked as cut.
+/// The text, truncated to the maximum length.
 fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most - '…'.len_utf8()));
@@ -106,16 +107,16 @@ mod tests {
     use rstest::rstest;
 
     fn forbidden(path: &str) -> Violation {
-        Violation::new(path, Kind::Forbidden, "Remove it.")
+        Violation::new(path, ViolationKind::Forbidden, "Remove it.")
     }
 
     #[rstest]
-    #[case(Kind::Forbidden, "spec.a: Forbidden: Remove it.")]
-    #[case(Kind::Duplicate, "spec.a: Duplicate value: Remove it.")]
-    #[case(Kind::Invalid, "spec.a: Invalid value: Remove it.")]
-    #[case(Kind::Required, "spec.a: Required value: Remove it.")]
-    #[case(Kind::NotFound, "spec.a: Not found: Remove it.")]
-    fn a_violation_reads_as_a_field_error_of_kubernetes(#[case] kind: Kind, #[case] text: &str) {
+    #[case(ViolationKind::Forbidden, "spec.a: Forbidden: Remove it.")]
+    #[case(ViolationKind::Duplicate, "spec.a: Duplicate value: Remove it.")]
+    #[case(ViolationKind::Invalid, "spec.a: Invalid value: Remove it.")]
+    #[case(ViolationKind::Required, "spec.a: Required value: Remove it.")]
+    #[case(ViolationKind::NotFound, "spec.a: Not found: Remove it.")]
+    fn a_violation_reads_as_a_field_error_of_kubernetes(#[case] kind: ViolationKind, #[case] text: &str) {
         assert_eq!(Violation::new("spec.a", kind, "Remove it.").to_string(), text);
     }
 

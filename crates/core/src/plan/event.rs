@@ -1,29 +1,29 @@
-//! What people are told.
+//! Kubernetes Events of a plan.
 
-/// An Event of the object that is looked after.
+/// An Event about the object that is reconciled.
 ///
-/// A warning is planned anew in every pass while its cause lasts; the recorder drops what it has already told.
+/// A warning is planned in every reconcile while its cause lasts; the recorder drops duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whether a person has to act.
+    /// Type of an Event.
     pub severity: Severity,
-    /// One word for programs.
+    /// Machine-readable reason, in CamelCase.
     pub reason: String,
-    /// A sentence for people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// Whether a person has to act.
+/// Type of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// Things go as they should.
+    /// An expected change.
     Normal,
-    /// A person should look.
+    /// A problem that a person may have to solve.
     Warning,
 }
 
 impl Event {
-    /// Things go as they should.
+    /// An expected change.
     pub fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Normal,
@@ -32,7 +32,7 @@ impl Event {
         }
     }
 
-    /// A person should look.
+    /// A problem that a person may have to solve.
     pub fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,

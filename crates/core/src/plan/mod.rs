@@ -1,12 +1,15 @@
-//! `plan`: the decision of one pass over an object. No I/O, no clock, no randomness.
+//! `plan`: what one reconcile of an object does. No I/O, no clock, no randomness.
 
 mod condition;
 pub mod engine;
 pub mod engine_class;
 mod event;
 pub mod instance;
-pub(crate) mod names;
 mod object;
+mod output;
+mod reads;
 
 pub use event::{Event, Severity};
 pub use object::{Child, Meta};
+pub use output::Plan;
+pub use reads::Reads;

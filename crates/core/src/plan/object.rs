@@ -1,23 +1,23 @@
-//! What is known of an object in the cluster, whatever its kind.
+//! Observed state of an object in the cluster, regardless of its kind.
 
-/// What every observed object has.
+/// Metadata of an observed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// The identity that deletes are guarded by.
+    /// UID, used as a precondition of deletes.
     pub uid: String,
-    /// Whether the UID of the object that is looked after is the controlling owner. What is not owned is never touched.
+    /// Whether the reconciled object is its controller owner, by UID. Objects that are not owned are never modified.
     pub owned: bool,
     /// Whether it is being deleted.
     pub terminating: bool,
-    /// Finalizers that neither we nor Kubernetes itself put there.
+    /// Finalizers of other controllers, without those of Kubernetes itself.
     pub foreign_finalizers: Vec<String>,
 }
 
-/// An object that is applied whenever it is not what we render.
+/// An object that is applied again whenever it differs from the rendered object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// Identity, owner, deletion.
+    /// Metadata.
     pub meta: Meta,
-    /// Whether every field that we render has the rendered value.
+    /// Whether every rendered field has the rendered value.
     pub intact: bool,
 }

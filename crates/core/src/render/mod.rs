@@ -1,12 +1,12 @@
 //! `render`: Kubernetes objects, one file per object. Nothing else builds objects.
 //!
-//! Building cannot fail and looks nothing up: everything is in what `resolve` made. The same functions feed the writes
-//! and the question whether something has to be written, so the two cannot disagree.
+//! Rendering cannot fail and reads nothing: everything is in the effective settings that `resolve` returns. Writes and the
+//! check whether a write is necessary use the same functions, so they cannot disagree.
 
 pub mod engine;
 pub mod instance;
-mod stamp;
 mod tampering;
+mod template_hash;
 
-pub use stamp::stamped;
 pub use tampering::{differences, is_intact};
+pub use template_hash::with_template_hash;

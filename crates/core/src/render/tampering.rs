@@ -1,7 +1,7 @@
-//! Whether a live object still says what we rendered.
+//! Compares a live object with its rendering.
 //!
-//! Only what we render is compared: what the API server filled in, and what others added beside it, is not ours to
-//! judge. Absent and empty are the same, and quantities are compared by what they mean.
+//! Only rendered fields are compared: defaults of the API server and fields of other clients are ignored. Absent and empty
+//! values are equal, and quantities are compared by value.
 
 use firebolt_api::quantity::Amount;
 use serde::Serialize;
@@ -9,21 +9,21 @@ use serde_json::Value;
 
 use crate::canonical::{is_empty, to_json};
 
-/// Keys under which a quantity stands, or a map of them.
+/// Keys of a quantity, or of a map of quantities.
 const QUANTITIES: [&str; 6] = ["limits", "requests", "overhead", "sizeLimit", "divisor", "storage"];
 
-/// Maps in which one entry more says something else: fewer pods are selected, or none.
+/// Maps in which an additional entry changes the meaning: fewer pods are selected, or none.
 const EXACT_MAPS: [&str; 2] = ["selector", "matchLabels"];
-/// Lists in which one entry more says something else: somebody else may do it too.
+/// Lists in which an additional entry changes the meaning: it grants rights to another subject.
 const EXACT_LISTS: [&str; 1] = ["subjects"];
 
-/// Whether everything that we render stands in the live object as we render it.
+/// Whether every rendered field has the same value in the live object.
 #[must_use]
 pub fn is_intact<T: Serialize>(rendered: &T, live: &T) -> bool {
     differences(rendered, live).is_empty()
 }
 
-/// The paths at which the live object says something else than we render, for the message that explains a repair.
+/// The paths of rendered fields that differ in the live object, for the message that explains a drift correction.
 #[must_use]
 pub fn differences<T: Serialize>(rendered: &T, live: &T) -> Vec<String> {
     let mut found = Vec::new();
@@ -131,7 +131,7 @@ mod tests {
     #[case::amount(json!({ "limits": { "cpu": "1" } }), json!({ "limits": { "cpu": "2" } }), "limits.cpu")]
     #[case::not_a_quantity(json!({ "labels": { "cpu": "1000m" } }), json!({ "labels": { "cpu": "1" } }), "labels.cpu")]
     #[case::selector_narrowed(json!({ "selector": { "a": "1" } }), json!({ "selector": { "a": "1", "b": "2" } }), "selector")]
-    #[case::somebody_else_too(json!({ "subjects": [{ "name": "a" }] }), json!({ "subjects": [{ "name": "a" }, { "name": "b" }] }), "subjects")]
+    #[case::another_subject_too(json!({ "subjects": [{ "name": "a" }] }), json!({ "subjects": [{ "name": "a" }, { "name": "b" }] }), "subjects")]
     #[case::type_changed(json!({ "a": [1] }), json!({ "a": { "0": 1 } }), "a")]
     fn what_says_something_else_is_named(#[case] rendered: Value, #[case] live: Value, #[case] path: &str) {
         assert_eq!(differences(&rendered, &live), [path]);

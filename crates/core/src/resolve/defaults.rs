@@ -1,4 +1,4 @@
-//! What the operator brings where users say nothing.
+//! The operator's defaults for fields that users leave unset.
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, Lifecycle, LifecycleHandler, LocalObjectReference, PodSecurityContext, PodSpec,
@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::{
 /// The user and group that the engine image runs as.
 pub(crate) const ENGINE_USER: i64 = 3473;
 
-/// How long an engine that is to stop goes on serving, in seconds: until then, no gateway knows its address any more. One
-/// that ended sooner would take queries with it that are on their way.
+/// How long an engine keeps serving after its pod is deleted, in seconds. By then, no gateway knows its address any more.
+/// An engine that ended sooner would fail queries that are on their way to it.
 const ENGINE_WITHDRAWAL: i64 = 5;
 
-/// Choices of whoever runs the operator.
+/// Settings of the operator's deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults {
     /// The image of the engine container.
@@ -34,7 +34,7 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// Fills in what is unset. What a user has set stays, whole.
+    /// Sets the fields that are unset. Fields that a user has set are kept as a whole.
     pub(super) fn fill(&self, template: &mut PodTemplateSpec) {
         let spec = template.spec.get_or_insert_default();
         fill_pod_security(spec.security_context.get_or_insert_default());
@@ -44,8 +44,8 @@ impl Defaults {
         }
     }
 
-    /// Puts the pull secrets of the operator before those of the pod. Each stands there once: a list in which one does
-    /// twice cannot be applied.
+    /// Puts the pull secrets of the operator before those of the pod, each once: a list with duplicates cannot be
+    /// applied.
     pub(super) fn fill_pull_secrets(&self, pod: &mut PodSpec) {
         let mut secrets = pull_secrets(&self.image_pull_secrets).unwrap_or_default();
         for secret in pod.image_pull_secrets.take().into_iter().flatten() {
@@ -62,7 +62,7 @@ impl Defaults {
         engine.security_context.get_or_insert_with(|| hardened(ENGINE_USER));
     }
 
-    /// For tests: values that show where they come from.
+    /// Values for tests that show where they come from.
     #[cfg(test)]
     pub(crate) fn example() -> Self {
         Self {
@@ -88,7 +88,7 @@ fn fill_pod_security(context: &mut PodSecurityContext) {
     context.seccomp_profile.get_or_insert_with(runtime_default);
 }
 
-/// The image of the operator, and how to pull it, where the container does not say.
+/// Sets the default image and pull policy if the container has none.
 pub(super) fn fill_image(container: &mut Container, image: &str) {
     let image = container.image.get_or_insert_with(|| image.to_owned());
     container
@@ -96,7 +96,7 @@ pub(super) fn fill_image(container: &mut Container, image: &str) {
         .get_or_insert_with(|| pull_policy(image).to_owned());
 }
 
-/// References to these pull secrets, as a pod has them; none if there are none.
+/// References to these pull secrets for a pod spec; `None` if there are none.
 pub(crate) fn pull_secrets(names: &[String]) -> Option<Vec<LocalObjectReference>> {
     let secrets: Vec<_> = names
         .iter()
@@ -105,7 +105,7 @@ pub(crate) fn pull_secrets(names: &[String]) -> Option<Vec<LocalObjectReference>
     (!secrets.is_empty()).then_some(secrets)
 }
 
-/// The seccomp profile that every container runtime brings.
+/// The default seccomp profile of the container runtime.
 pub(crate) fn runtime_default() -> SeccompProfile {
     SeccompProfile {
         type_: "RuntimeDefault".to_owned(),
@@ -113,8 +113,8 @@ pub(crate) fn runtime_default() -> SeccompProfile {
     }
 }
 
-/// A container goes on as before for a while when it is to stop, and only then is told. Kubernetes waits by itself: not
-/// every image has a shell.
+/// Delays SIGTERM, so that the container keeps running for a while after its pod is deleted. The kubelet sleeps by itself,
+/// because not every image has a shell.
 pub(crate) fn withdrawal(seconds: i64) -> Lifecycle {
     Lifecycle {
         pre_stop: Some(LifecycleHandler {
@@ -125,7 +125,7 @@ pub(crate) fn withdrawal(seconds: i64) -> Lifecycle {
     }
 }
 
-/// The security context of a container that needs nothing, under this user and the group of the same number.
+/// The security context of a container without privileges, with this user ID and the same group ID.
 pub(crate) fn hardened(user: i64) -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
@@ -141,7 +141,7 @@ pub(crate) fn hardened(user: i64) -> SecurityContext {
     }
 }
 
-/// An image whose tag moves is pulled anew; one that is pinned is not.
+/// `Always` for an image with a tag that moves, `IfNotPresent` for one that is pinned.
 pub(crate) fn pull_policy(image: &str) -> &'static str {
     let (name, pinned) = image.split_once('@').map_or((image, false), |(name, _)| (name, true));
     // A colon before the last slash belongs to the port of the registry.
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_has_set_stays() {
+    fn fields_that_a_user_has_set_are_kept() {
         let template = json!({ "spec": {
             "securityContext": { "fsGroup": 1, "runAsUser": 2 },
             "containers": [{ "name": "engine", "image": "mine:latest", "imagePullPolicy": "Never", "securityContext": { "runAsUser": 4 } }],

@@ -1,4 +1,4 @@
-//! `resolve`: what users wrote and the operator's defaults become one effective value. All merging is here.
+//! `resolve`: merges the settings of users and the operator's defaults into effective settings. All merging is here.
 
 mod defaults;
 pub mod engine;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use firebolt_api::key::{Annotation, Finalizer};
 use firebolt_api::{AutoStop, FireboltEngine, FireboltEngineStatus, ScheduleWindow};
 use firebolt_core::plan::engine::{
-    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Observed,
-    Plan, Pods, Routing, StatefulSet, plan,
+    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Limits,
+    Observed, Plan, Pods, Routing, StatefulSet, plan,
 };
 use firebolt_core::plan::{Child, Meta};
 use jiff::{SignedDuration, Timestamp};
@@ -39,7 +39,8 @@ pub struct Decision {
     pub engine: (Spec, Option<Status>),
 }
 
-/// One decision, from the engine as it is or as it was before the caller slept. `status` replaces the bare counters of the world with a full status, where one is at hand.
+/// One decision, from the engine as it is or as it was before the caller slept. `status` replaces the bare counters of
+/// the world with a full status, where one is at hand.
 pub fn decide(
     world: &mut World,
     slept: Option<(Spec, Option<Status>)>,
@@ -83,6 +84,7 @@ fn attempt(
         },
         progress_deadline: Duration::from_mins(15),
         observed: &observed,
+        limits: Limits::default(),
         now: *NOW,
     };
     let mut plan = plan(&input);
@@ -122,8 +124,8 @@ fn engine(
         .cloned()
         .or_else(|| counters.map(|counters| bare_status(world, counters)));
     if let Some(age) = world.auto.and_then(|auto| auto.wake) {
-        let stamp = steps_ago(age).to_string();
-        engine.metadata.annotations = Some([(Annotation::WakeRequested.key().to_owned(), stamp)].into());
+        let wake_requested = steps_ago(age).to_string();
+        engine.metadata.annotations = Some([(Annotation::WakeRequested.key().to_owned(), wake_requested)].into());
     }
     engine
 }
@@ -136,6 +138,7 @@ fn bare_status(world: &World, counters: Status) -> FireboltEngineStatus {
         active_generation: counters.active.map_or(-1, i64::from),
         draining_generation: counters.draining.map(i64::from),
         phase: Some(counters.phase),
+        rollout_cause: None,
         replicas: None,
         selector: None,
         last_reconciled: None,
@@ -177,7 +180,7 @@ fn desired(world: &World, spec: Spec) -> Result<Desired, Gate> {
         });
     }
     Ok(Desired {
-        fingerprint: World::fingerprint(spec),
+        template_hash: World::template_hash(spec),
         auto_stop: world.auto.map(policy),
     })
 }
@@ -292,8 +295,9 @@ fn generation(number: i8, spec: Spec, seen: Gen) -> Generation {
     Generation {
         stateful_set: seen.set.map(|set| StatefulSet {
             meta: meta(format!("s{number}/{}", set.uid), set.owned, set.terminating),
-            fingerprint: Some(format!("{}/{}", set.print, set.replicas)),
+            template_hash: Some(format!("{}/{}", set.print, set.replicas)),
             tampered: set.tampered,
+            changes: Vec::new(),
             replicas: set.replicas.into(),
             // Only the notice of a stop depends on it.
             created: minutes_ago(u8::from(set.replicas > 0 || set.age == Age::Noticed)),

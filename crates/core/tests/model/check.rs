@@ -1,4 +1,6 @@
-//! The invariants, by their numbers, where they are about what a pass does or where it ends.
+//! The invariants, by their numbers, where they are about what a reconcile does or where it ends.
+
+use std::fmt;
 
 use firebolt_api::EnginePhase;
 
@@ -9,6 +11,12 @@ use crate::world::{BAD, Gen, Route, Status, World};
 pub struct Violation {
     pub invariant: u8,
     pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant {}: {}", self.invariant, self.what)
+    }
 }
 
 pub fn violated<T>(invariant: u8, what: String) -> Result<T, Violation> {
@@ -87,9 +95,9 @@ fn started(world: &World, before: Status) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What holds after a pass that ran to its end. A generation that only the routing Service named is kept for one pass
-/// more, and a pass that recovers the status does nothing else.
-pub fn pass(before: &World, world: &World) -> Result<(), Violation> {
+/// What holds after a reconcile that ran to its end. A generation that only the routing Service named is kept for one
+/// reconcile more, and a reconcile that recovers the status does nothing else.
+pub fn reconcile(before: &World, world: &World) -> Result<(), Violation> {
     let with_pods = |generation: &Gen| {
         generation
             .set

@@ -1,31 +1,33 @@
 //! The API server of the model: carries out one write, and checks what no write may ever do.
 
 use firebolt_api::EnginePhase;
-use firebolt_core::plan::engine::{Kind, Object, Write};
+use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite};
 
 use crate::check::{Violation, violated};
 use crate::world::{Age, Auto, Gen, IDLE_TIMEOUT, Part, Route, Set, Spec, WAKE_TTL, World};
 
-/// The API server refused a write; the pass ends here.
+/// The API server refused a write; the reconcile ends here.
 pub struct Refused;
 
 /// Carries out one write, rendered from `spec`.
-pub fn perform(world: &mut World, write: &Write, spec: Spec) -> Result<Result<(), Refused>, Violation> {
+pub fn perform(world: &mut World, write: &EngineWrite, spec: Spec) -> Result<Result<(), Refused>, Violation> {
     let number = |generation: i64| i8::try_from(generation).expect("a small number");
     match write {
-        Write::AddFinalizer | Write::RemoveFinalizer => unreachable!("the engine has its finalizer and stays"),
-        Write::ApplyConfigMap { generation } => {
+        EngineWrite::AddFinalizer | EngineWrite::RemoveFinalizer => {
+            unreachable!("the engine has its finalizer and stays")
+        }
+        EngineWrite::ApplyConfigMap { generation } => {
             let part = part(world.generation(number(*generation)).config, spec);
             world.generation(number(*generation)).config = Some(part);
         }
-        Write::ApplyHeadlessService { generation } => {
+        EngineWrite::ApplyHeadlessService { generation } => {
             let part = part(world.generation(number(*generation)).headless, spec);
             world.generation(number(*generation)).headless = Some(part);
         }
-        Write::CreateStatefulSet { generation } => return Ok(create(world, number(*generation), spec)),
-        Write::ApplyRoutingService { generation } => route(world, number(*generation))?,
-        Write::Delete(object) => return delete(world, object),
-        Write::SetReplicas { from, to, .. } => return scale(world, *from, *to),
+        EngineWrite::CreateStatefulSet { generation } => return Ok(create(world, number(*generation), spec)),
+        EngineWrite::ApplyRoutingService { generation } => route(world, number(*generation))?,
+        EngineWrite::Delete(object) => return delete(world, object),
+        EngineWrite::SetReplicas { from, to, .. } => return scale(world, *from, *to),
     }
     Ok(Ok(()))
 }
@@ -107,14 +109,14 @@ fn whole(generation: Gen) -> bool {
     live.is_some_and(|set| set.replicas > 0 && generation.ready == set.replicas)
 }
 
-fn delete(world: &mut World, object: &Object) -> Result<Result<(), Refused>, Violation> {
+fn delete(world: &mut World, object: &DeletedObject) -> Result<Result<(), Refused>, Violation> {
     let number = generation_of(&object.name);
     let Some(&found) = world.gens.get(&number) else {
         return Ok(Ok(()));
     };
     let uid = |what: &str, uid: u8| format!("{what}{number}/{uid}");
     match object.kind {
-        Kind::StatefulSet => {
+        EngineObjectKind::StatefulSet => {
             let Some(set) = found.set else { return Ok(Ok(())) };
             if uid("s", set.uid) != object.uid {
                 return Ok(Err(Refused));
@@ -126,11 +128,11 @@ fn delete(world: &mut World, object: &Object) -> Result<Result<(), Refused>, Vio
                 ..set
             });
         }
-        Kind::ConfigMap => {
+        EngineObjectKind::ConfigMap => {
             not_named(world, number)?;
             world.generation(number).config = None;
         }
-        Kind::Service => {
+        EngineObjectKind::Service => {
             not_named(world, number)?;
             world.generation(number).headless = None;
         }
@@ -140,7 +142,7 @@ fn delete(world: &mut World, object: &Object) -> Result<Result<(), Refused>, Vio
 
 fn deletable(world: &World, number: i8, found: Gen, set: Set) -> Result<(), Violation> {
     if !set.owned {
-        return violated(14, format!("deletes StatefulSet {number} of somebody else"));
+        return violated(14, format!("deletes StatefulSet {number} of another owner"));
     }
     not_named(world, number)?;
     if found.busy && !found.excused && world.spec.waits && !set.terminating {

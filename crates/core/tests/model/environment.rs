@@ -1,4 +1,4 @@
-//! Everything that can happen besides a pass: what helps, what disturbs, and time.
+//! Everything that can happen besides a reconcile: what helps, what disturbs, and time.
 
 use crate::world::{Age, Auto, BAD, Count, DrainCount, GOOD, Gen, Lag, Lagging, OLD, OTHER, Part, Set, World};
 use firebolt_api::EnginePhase;
@@ -68,7 +68,7 @@ fn drain_counts(world: &World, events: &mut Vec<Event>) {
     count("count from before the switch arrives", false, Count::None);
 }
 
-/// What somebody or something does to the cluster. Each costs one of the budget.
+/// What a user or a failure does to the cluster. Each costs one of the budget.
 pub fn disturbances(world: &World, events: &mut Vec<Event>) {
     let Some(budget) = world.budget.checked_sub(1) else {
         return;
@@ -124,15 +124,12 @@ pub fn disturbances(world: &World, events: &mut Vec<Event>) {
         on_generation(number, &mut with);
     }
     if let Some(status) = world.status {
-        with(
-            format!("somebody takes the name of g{}", status.current + 1),
-            &|world| {
-                let generation = world.generation(status.current + 1);
-                if generation.set.is_none() {
-                    generation.set = Some(foreign_set());
-                }
-            },
-        );
+        with(format!("a user takes the name of g{}", status.current + 1), &|world| {
+            let generation = world.generation(status.current + 1);
+            if generation.set.is_none() {
+                generation.set = Some(foreign_set());
+            }
+        });
     }
     if world.lag.is_none() {
         let kinds = [

@@ -1,9 +1,9 @@
-//! Known-bad variants. Each makes one mistake, in what the shipping function is told or in what it answers, and a named
+//! Known-bad variants. Each makes one mistake, in the input or the output of the production function, and a named
 //! check must find it: a check that finds nothing wrong with these proves nothing.
 
 use firebolt_api::key::Annotation;
 use firebolt_api::{EnginePhase, FireboltEngine};
-use firebolt_core::plan::engine::{Input, Kind, Object, Observed, Plan, Write};
+use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, Input, Observed, Plan};
 use jiff::Timestamp;
 
 use crate::caller::NAME;
@@ -35,7 +35,7 @@ pub enum Bad {
 impl Bad {
     /// Writes go ahead although the engine has changed since it was read.
     pub fn unfenced(self, plan: &Plan) -> bool {
-        let sweeps = !plan.writes.is_empty() && plan.writes.iter().all(|write| matches!(write, Write::Delete(_)));
+        let sweeps = !plan.writes.is_empty() && plan.writes.iter().all(|write| matches!(write, EngineWrite::Delete(_)));
         matches!(self, Self::WriteFromAStaleEngine | Self::OverwriteStatus)
             || (self == Self::SweepWithoutFloor && sweeps)
     }
@@ -56,8 +56,8 @@ impl Bad {
             }
             Self::HonourExpiredWake => {
                 let annotations = engine.metadata.annotations.iter_mut().flatten();
-                for (_, stamp) in annotations.filter(|(key, _)| *key == Annotation::WakeRequested.key()) {
-                    *stamp = now.to_string();
+                for (_, value) in annotations.filter(|(key, _)| *key == Annotation::WakeRequested.key()) {
+                    *value = now.to_string();
                 }
             }
             Self::DeleteWithoutOwnerCheck => {
@@ -119,7 +119,7 @@ impl Bad {
                 sweep(input, plan, above);
             }
             Self::StoppedAboveWake => {
-                let wakes = |write: &Write| matches!(write, Write::SetReplicas { from: 0, .. });
+                let wakes = |write: &EngineWrite| matches!(write, EngineWrite::SetReplicas { from: 0, .. });
                 if plan.writes.iter().any(wakes) {
                     plan.writes.retain(|write| !wakes(write));
                     plan.status = None;
@@ -144,7 +144,7 @@ impl Bad {
             Self::LeaveOrphans => {
                 let cleaning = phase == Some(EnginePhase::Cleaning);
                 plan.writes
-                    .retain(|write| cleaning || !matches!(write, Write::Delete(_)));
+                    .retain(|write| cleaning || !matches!(write, EngineWrite::Delete(_)));
             }
             Self::AdvanceWithoutReadyPods
             | Self::FlipActiveWithoutTheService
@@ -168,8 +168,8 @@ fn sweep(input: &Input, plan: &mut Plan, forgotten: Option<i64>) {
         .and_then(|seen| seen.stateful_set.as_ref())
         .filter(|set| set.meta.owned && !set.meta.terminating);
     plan.writes.extend(set.map(|set| {
-        Write::Delete(Object {
-            kind: Kind::StatefulSet,
+        EngineWrite::Delete(DeletedObject {
+            kind: EngineObjectKind::StatefulSet,
             name: EngineNames(NAME).stateful_set(number),
             uid: set.meta.uid.clone(),
         })

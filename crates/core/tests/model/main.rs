@@ -10,32 +10,25 @@ mod check;
 mod cluster;
 mod environment;
 mod known_bad;
-mod search;
+mod rollouts;
 mod world;
 
 use known_bad::Bad;
+use rollouts::Rollouts;
 use rstest::rstest;
-use search::{Report, Search};
+use testkit::model::{Report, search};
 use world::World;
 
-fn explore(search: &Search, start: Vec<World>) -> Report {
-    match search.run(start) {
-        Ok(report) => report,
-        Err(failure) => panic!(
-            "invariant {}: {}\n{}",
-            failure.violation.invariant, failure.violation.what, failure.story
-        ),
-    }
-}
+/// More states than any of the searches has.
+const LIMIT: usize = 20_000_000;
 
-fn print(name: &str, report: &Report) {
-    println!(
-        "{name}: {} states, {} transitions, depth {}, {:.1} s",
-        report.states,
-        report.transitions,
-        report.depth,
-        report.took.as_secs_f32()
-    );
+/// Searches the histories of the shipping function.
+fn explore(name: &str, disturb: bool, initial: Vec<World>) -> Report {
+    let model = Rollouts { bad: None, disturb };
+    let report = search(&model, initial, LIMIT).unwrap_or_else(|found| panic!("{found}"));
+    println!("{name}: {report}");
+    assert!(report.exhausted, "the search ended at its limit");
+    report
 }
 
 /// How many disturbances one history has.
@@ -43,29 +36,17 @@ fn disturbances() -> u8 {
     std::env::var("DISTURBANCES").map_or(2, |text| text.parse().expect("DISTURBANCES is a number"))
 }
 
-fn search(bad: Option<Bad>, disturb: bool) -> Search {
-    Search {
-        bad,
-        disturb,
-        limit: 20_000_000,
-    }
-}
-
 #[test]
 fn every_invariant_holds_in_every_rollout() {
     let budget = disturbances();
-    let report = explore(&search(None, true), vec![World::new(2, budget), World::rolling(budget)]);
-    print("rollouts", &report);
-    assert!(report.exhausted, "the search ended at its limit");
+    let report = explore("rollouts", true, vec![World::new(2, budget), World::rolling(budget)]);
     assert!(report.states > 100_000, "the model has shrunk");
 }
 
 /// Time multiplies the states, so there is one disturbance less.
 #[test]
 fn every_invariant_holds_with_auto_stop() {
-    let report = explore(&search(None, false), vec![World::with_auto_stop(2, disturbances() - 1)]);
-    print("auto-stop", &report);
-    assert!(report.exhausted, "the search ended at its limit");
+    explore("auto-stop", false, vec![World::with_auto_stop(2, disturbances() - 1)]);
 }
 
 /// Each mistake with the invariant that finds it.
@@ -99,13 +80,13 @@ fn a_mistake_in_auto_stop_is_found(#[case] bad: Bad, #[case] invariant: u8) {
 }
 
 fn assert_found(bad: Bad, invariant: u8, disturb: bool, start: World) {
-    let Err(failure) = search(Some(bad), disturb).run(vec![start]) else {
+    let model = Rollouts {
+        bad: Some(bad),
+        disturb,
+    };
+    let Err(found) = search(&model, [start], LIMIT) else {
         panic!("{bad:?} goes unnoticed");
     };
-    println!("{bad:?}: {}", failure.violation.what);
-    assert_eq!(
-        failure.violation.invariant, invariant,
-        "{}\n{}",
-        failure.violation.what, failure.story
-    );
+    println!("{bad:?}: {}", found.violation.what);
+    assert_eq!(found.violation.invariant, invariant, "{found}");
 }

@@ -69,8 +69,8 @@ pub struct Gen {
     pub ready: u8,
     /// Queries are running here.
     pub busy: bool,
-    /// For the check only: somebody moved the route here, or away from here, while the status did not call this
-    /// generation active or draining. Nothing in the cluster tells any more that it may have queries.
+    /// For the check only: a user moved the route here, or away from here, while the status did not call this
+    /// generation active or draining. Nothing in the cluster records any more that it may have queries.
     pub excused: bool,
 }
 
@@ -121,7 +121,7 @@ pub enum Lagging {
     Engine,
 }
 
-/// Auto-stop: the annotation, the status stamps and the caller's memory, as ages in steps.
+/// Auto-stop: the annotation, the times in the status and the caller's memory, as ages in steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Auto {
     pub window_open: bool,
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// A first generation serves, and a second one is wanted.
+    /// A first generation is serving queries, and the desired state is a second one.
     pub fn rolling(budget: u8) -> Self {
         let mut world = Self::new(2, budget);
         let part = Part {
@@ -220,8 +220,8 @@ impl World {
         }
     }
 
-    /// The render that the specification asks for: replicas are part of the fingerprint.
-    pub fn fingerprint(spec: Spec) -> String {
+    /// The rendering of the specification: replicas are part of the template hash.
+    pub fn template_hash(spec: Spec) -> String {
         format!("{}/{}", spec.print, spec.replicas)
     }
 

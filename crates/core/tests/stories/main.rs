@@ -7,7 +7,7 @@ use firebolt_core::plan::engine::{Drain, GateCause};
 use insta::assert_snapshot;
 use simulation::{Story, story};
 
-/// An engine of two replicas whose first generation serves.
+/// An engine of two replicas whose first generation is serving queries.
 fn serving() -> Story {
     let mut story = story(2);
     story.run().pods(0, 2).run();
@@ -108,7 +108,7 @@ fn spec_change_while_draining() {
 #[test]
 fn class_edited() {
     let mut story = serving();
-    story.happens("somebody edits the class", |story| {
+    story.happens("a user edits the class", |story| {
         story.rendered_as("v1 of an edited class");
     });
     story.run().pods(1, 2).run().later(5).counted(0, Drain::Drained).run();
@@ -176,23 +176,23 @@ fn instance_not_ready_during_a_rollout() {
 fn routing_service_deleted_while_creating() {
     let mut story = serving();
     story.spec("v2").run();
-    story.happens("somebody deletes a-service", Story::lose_route).run();
+    story.happens("a user deletes a-service", Story::lose_route).run();
     assert_snapshot!(story.log());
 }
 
 #[test]
 fn crash_at_each_step() {
     let mut story = story(2);
-    let mut deaths = story.run_dying();
+    let mut crashes = story.run_crashing();
     story.pods(0, 2);
-    deaths += story.run_dying();
+    crashes += story.run_crashing();
     story.spec("v2");
-    deaths += story.run_dying();
+    crashes += story.run_crashing();
     story.pods(1, 2);
-    deaths += story.run_dying();
+    crashes += story.run_crashing();
     story.counted(0, Drain::Drained);
-    deaths += story.run_dying();
-    assert_eq!(deaths, 12, "one for each write");
+    crashes += story.run_crashing();
+    assert_eq!(crashes, 12, "one for each write");
     assert_snapshot!(story.log());
 }
 

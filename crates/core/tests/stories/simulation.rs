@@ -1,4 +1,4 @@
-//! An in-memory cluster that carries out plans and writes down what happened, line by line.
+//! An in-memory cluster that applies plans and logs what happens, line by line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use firebolt_api::key::{Annotation, Finalizer};
 use firebolt_api::{AutoStop, FireboltEngine, ScheduleWindow};
 use firebolt_core::plan::engine::{
-    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Kind,
-    Object, Observed, Plan, Pods, Routing, StatefulSet, Write, plan,
+    Activity, ActivitySample, DeletedObject, Desired, Drain, DrainSample, DrainSettings, EngineObjectKind, EngineWrite,
+    Gate, GateCause, Generation, Input, Limits, Observed, Plan, Pods, Routing, StatefulSet, plan,
 };
 use firebolt_core::plan::{Child, Meta, Severity};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// A story: what is done to an engine, and what the operator does about it.
+/// A story: changes to an engine and its objects, and how the operator reacts.
 pub struct Story {
     engine: FireboltEngine,
     spec: String,
@@ -30,12 +30,12 @@ pub struct Story {
     log: String,
 }
 
-/// How far a pass gets.
+/// How a reconcile ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Done,
-    /// The process dies after its first write.
-    DiesAfterAWrite,
+enum Ending {
+    Complete,
+    /// The process crashes after its first write.
+    CrashAfterOneWrite,
 }
 
 pub fn story(replicas: i32) -> Story {
@@ -65,14 +65,14 @@ impl Story {
         self.log
     }
 
-    fn say(&mut self, who: &str, what: &str) {
+    fn record(&mut self, who: &str, what: &str) {
         let at = self.now.duration_since(self.began);
         let _ = writeln!(self.log, "{:>5}s  {who:<9} {what}", at.as_secs());
     }
 
-    /// Something happens.
+    /// Records a change and makes it.
     pub fn happens(&mut self, what: &str, change: impl FnOnce(&mut Self)) -> &mut Self {
-        self.say("---", what);
+        self.record("---", what);
         change(self);
         self
     }
@@ -132,10 +132,10 @@ impl Story {
     }
 
     pub fn wake(&mut self) -> &mut Self {
-        let stamp = self.now.to_string();
-        self.happens("a query asks for the engine", |story| {
+        let requested = self.now.to_string();
+        self.happens("a query requests a wake", |story| {
             let annotations = story.engine.metadata.annotations.get_or_insert_default();
-            annotations.insert(Annotation::WakeRequested.key().to_owned(), stamp);
+            annotations.insert(Annotation::WakeRequested.key().to_owned(), requested);
             story.touched();
         })
     }
@@ -210,36 +210,36 @@ impl Story {
         self
     }
 
-    /// Passes until one has nothing to do.
+    /// Reconciles until there is nothing to do.
     pub fn run(&mut self) -> &mut Self {
-        while self.pass(End::Done) {
+        while self.reconcile(Ending::Complete) {
             self.later(1);
         }
         self
     }
 
-    /// As [`run`](Self::run), but the operator dies after every single write. Gives the number of deaths.
-    pub fn run_dying(&mut self) -> usize {
-        let mut deaths = 0;
+    /// As [`run`](Self::run), but the operator crashes after every write. Returns the number of crashes.
+    pub fn run_crashing(&mut self) -> usize {
+        let mut crashes = 0;
         loop {
             while !self.decide().writes.is_empty() {
-                self.pass(End::DiesAfterAWrite);
+                self.reconcile(Ending::CrashAfterOneWrite);
                 self.later(1);
-                deaths += 1;
+                crashes += 1;
             }
-            if !self.pass(End::Done) {
-                return deaths;
+            if !self.reconcile(Ending::Complete) {
+                return crashes;
             }
             self.later(1);
         }
     }
 
     fn decide(&mut self) -> Plan {
-        self.look();
+        self.observe();
         let desired = match &self.blocked {
             Some(gate) => Err(gate.clone()),
             None => Ok(Desired {
-                fingerprint: self.fingerprint(),
+                template_hash: self.template_hash(),
                 auto_stop: self.auto_stop.clone(),
             }),
         };
@@ -252,18 +252,19 @@ impl Story {
             },
             progress_deadline: Duration::from_mins(15),
             observed: &self.observed,
+            limits: Limits::default(),
             now: self.now,
         })
     }
 
-    /// One pass. Says whether there was anything to do.
-    fn pass(&mut self, end: End) -> bool {
+    /// Reconciles once. Returns whether there was anything to do.
+    fn reconcile(&mut self, ending: Ending) -> bool {
         let plan = self.decide();
         for write in &plan.writes {
-            self.say("write", &describe(write));
+            self.record("write", &describe(write));
             self.perform(write);
-            if end == End::DiesAfterAWrite {
-                self.say("---", "the operator dies and starts again");
+            if ending == Ending::CrashAfterOneWrite {
+                self.record("---", "the operator crashes and restarts");
                 self.observed.unrouted_since = None;
                 self.observed.drain = None;
                 return true;
@@ -277,9 +278,9 @@ impl Story {
         }
         if !acted {
             let next = plan
-                .look_again
-                .map_or("when something changes".to_owned(), |wait| format!("in {wait:?}"));
-            self.say("rest", &format!("looks again {next}"));
+                .requeue_after
+                .map_or("on the next change".to_owned(), |wait| format!("after {wait:?}"));
+            self.record("requeue", &next);
         }
         acted
     }
@@ -290,7 +291,7 @@ impl Story {
                 Severity::Normal => "event",
                 Severity::Warning => "warning",
             };
-            self.say(severity, &format!("{}: {}", event.reason, event.message));
+            self.record(severity, &format!("{}: {}", event.reason, event.message));
         }
         let Some(status) = &plan.status else { return };
         let active = status.active_generation;
@@ -302,7 +303,7 @@ impl Story {
             "{phase}: current g{}, active g{active}{draining}",
             status.current_generation
         );
-        self.say("status", &counters.replace("g-1", "none"));
+        self.record("status", &counters.replace("g-1", "none"));
         let ready = status
             .conditions
             .iter()
@@ -310,17 +311,17 @@ impl Story {
             .expect("a condition");
         let ready = format!("{} {}: {}", ready.status, ready.reason, ready.message);
         if self.ready != ready {
-            self.say("ready", &ready);
+            self.record("ready", &ready);
             self.ready = ready;
         }
     }
 
-    /// What the caller of `plan` sees and remembers.
-    fn look(&mut self) {
-        let fingerprint = self.fingerprint();
+    /// The observed state that the caller of `plan` reads, and what it keeps in memory.
+    fn observe(&mut self) {
+        let template_hash = self.template_hash();
         for (number, generation) in &mut self.observed.generations {
             if let Some(config) = &mut generation.config_map {
-                config.intact = self.configs.get(number) == Some(&fingerprint);
+                config.intact = self.configs.get(number) == Some(&template_hash);
             }
         }
         let old = self
@@ -337,11 +338,11 @@ impl Story {
             .or(unrouted.then_some(self.now));
     }
 
-    fn fingerprint(&self) -> String {
+    fn template_hash(&self) -> String {
         format!("{}x{}", self.spec, self.engine.spec.replicas)
     }
 
-    fn perform(&mut self, write: &Write) {
+    fn perform(&mut self, write: &EngineWrite) {
         let meta = |uid: String| Meta {
             uid,
             owned: true,
@@ -352,28 +353,29 @@ impl Story {
             meta: meta(uid),
             intact: true,
         };
-        let fingerprint = self.fingerprint();
+        let template_hash = self.template_hash();
         let replicas = self.engine.spec.replicas;
         let now = self.now;
         match write {
-            Write::AddFinalizer => {
+            EngineWrite::AddFinalizer => {
                 self.engine.metadata.finalizers = Some(vec![Finalizer::Engine.key().to_owned()]);
             }
-            Write::RemoveFinalizer => self.engine.metadata.finalizers = None,
-            Write::ApplyConfigMap { generation: number } => {
+            EngineWrite::RemoveFinalizer => self.engine.metadata.finalizers = None,
+            EngineWrite::ApplyConfigMap { generation: number } => {
                 self.seen(*number).config_map = Some(child(format!("config-{number}")));
-                self.configs.insert(*number, fingerprint);
+                self.configs.insert(*number, template_hash);
             }
-            Write::ApplyHeadlessService { generation: number } => {
+            EngineWrite::ApplyHeadlessService { generation: number } => {
                 self.seen(*number).headless_service = Some(child(format!("headless-{number}")));
             }
-            Write::CreateStatefulSet { generation: number } => {
+            EngineWrite::CreateStatefulSet { generation: number } => {
                 let seen = self.seen(*number);
                 assert!(seen.stateful_set.is_none(), "a StatefulSet is created once");
                 seen.stateful_set = Some(StatefulSet {
                     meta: meta(format!("set-{number}")),
-                    fingerprint: Some(fingerprint),
+                    template_hash: Some(template_hash),
                     tampered: false,
+                    changes: Vec::new(),
                     replicas,
                     created: now,
                 });
@@ -382,15 +384,15 @@ impl Story {
                     ready: 0,
                 };
             }
-            Write::ApplyRoutingService { generation: number } => {
+            EngineWrite::ApplyRoutingService { generation: number } => {
                 self.observed.routing = Some(Routing {
                     meta: meta("routing".to_owned()),
                     target: Some(*number),
                     intact: true,
                 });
             }
-            Write::Delete(object) => self.remove(object),
-            Write::SetReplicas { to, .. } => {
+            EngineWrite::Delete(object) => self.remove(object),
+            EngineWrite::SetReplicas { to, .. } => {
                 self.engine.spec.replicas = *to;
                 self.edited();
             }
@@ -401,7 +403,7 @@ impl Story {
         self.observed.generations.entry(number).or_default()
     }
 
-    fn remove(&mut self, object: &Object) {
+    fn remove(&mut self, object: &DeletedObject) {
         if object.uid == "routing" {
             self.observed.routing = None;
             return;
@@ -410,12 +412,12 @@ impl Story {
         let number: i64 = number.parse().expect("a number");
         let seen = self.seen(number);
         match object.kind {
-            Kind::StatefulSet => {
+            EngineObjectKind::StatefulSet => {
                 seen.stateful_set = None;
                 seen.pods = Pods::default();
             }
-            Kind::Service => seen.headless_service = None,
-            Kind::ConfigMap => seen.config_map = None,
+            EngineObjectKind::Service => seen.headless_service = None,
+            EngineObjectKind::ConfigMap => seen.config_map = None,
         }
         if seen.stateful_set.is_none() && seen.headless_service.is_none() && seen.config_map.is_none() {
             self.observed.generations.remove(&number);
@@ -423,15 +425,15 @@ impl Story {
     }
 }
 
-fn describe(write: &Write) -> String {
+fn describe(write: &EngineWrite) -> String {
     match write {
-        Write::AddFinalizer => "add the finalizer".to_owned(),
-        Write::RemoveFinalizer => "remove the finalizer".to_owned(),
-        Write::ApplyConfigMap { generation } => format!("apply ConfigMap a-g{generation}-config"),
-        Write::ApplyHeadlessService { generation } => format!("apply Service a-g{generation}-hl"),
-        Write::CreateStatefulSet { generation } => format!("create StatefulSet a-g{generation}"),
-        Write::ApplyRoutingService { generation } => format!("apply Service a-service -> g{generation}"),
-        Write::Delete(Object { kind, name, .. }) => format!("delete {kind:?} {name}"),
-        Write::SetReplicas { from, to, .. } => format!("patch spec.replicas {from} -> {to}"),
+        EngineWrite::AddFinalizer => "add the finalizer".to_owned(),
+        EngineWrite::RemoveFinalizer => "remove the finalizer".to_owned(),
+        EngineWrite::ApplyConfigMap { generation } => format!("apply ConfigMap a-g{generation}-config"),
+        EngineWrite::ApplyHeadlessService { generation } => format!("apply Service a-g{generation}-hl"),
+        EngineWrite::CreateStatefulSet { generation } => format!("create StatefulSet a-g{generation}"),
+        EngineWrite::ApplyRoutingService { generation } => format!("apply Service a-service -> g{generation}"),
+        EngineWrite::Delete(DeletedObject { kind, name, .. }) => format!("delete {kind:?} {name}"),
+        EngineWrite::SetReplicas { from, to, .. } => format!("patch spec.replicas {from} -> {to}"),
     }
 }

@@ -1,5 +1,5 @@
-//! Starts an owned cluster, prints its folder, and holds it until it is told to end: what the tests of cleaning up
-//! interrupt and kill. A program of its own and not an example, because cargo builds programs for tests and examples not.
+//! Starts an owned cluster, prints its directory, and holds it until it is terminated. The tests of cleanup interrupt
+//! and kill it. It is a program because cargo does not build examples for tests.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -2,22 +2,24 @@
 
 use super::{etcd, serving};
 use crate::Result;
-use crate::layout::{Layout, write_private};
-use crate::node::Node;
+use crate::state::layout::{Layout, write_private};
+use crate::topology::{Node, SERVICES};
 
+/// More than any disk holds.
+const AUDIT_LOG_MEGABYTES: u32 = 100_000_000;
 const AUDIT_POLICY: &str = "audit-policy.yaml";
-/// Who did what to which object, once for each request.
+/// Logs the metadata of each request once, except for those of Kubernetes itself, which are the majority.
 const AUDIT_POLICY_TEXT: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: None
+  userGroups: ['system:serviceaccounts:kube-system']
+- level: None
+  users: ['system:apiserver', 'system:kube-controller-manager', 'system:kube-scheduler']
 - level: Metadata
 ";
-/// Addresses of Services. They are handed out, but without a node nothing routes them.
-const SERVICE_RANGE: &str = "10.96.0.0/16";
-/// The first of them, which is that of the API server.
-pub(crate) const SERVICE_ADDRESS: &str = "10.96.0.1";
 
 pub(super) fn write_configuration(layout: &Layout) -> Result<()> {
     write_private(&layout.file(AUDIT_POLICY), AUDIT_POLICY_TEXT.as_bytes())
@@ -30,7 +32,7 @@ pub(super) fn arguments(layout: &Layout) -> Vec<String> {
         "--authorization-mode=Node,RBAC".to_owned(),
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--allow-privileged=true".to_owned(),
-        format!("--service-cluster-ip-range={SERVICE_RANGE}"),
+        format!("--service-cluster-ip-range={SERVICES}"),
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         format!(
             "--service-account-key-file={}",
@@ -42,13 +44,15 @@ pub(super) fn arguments(layout: &Layout) -> Vec<String> {
         ),
         format!("--audit-policy-file={}", layout.file(AUDIT_POLICY).display()),
         format!("--audit-log-path={}", layout.audit_log().display()),
+        // Never rotated, so that a reader may remember a place in it. The default is 100 MB, which a test run exceeds.
+        format!("--audit-log-maxsize={AUDIT_LOG_MEGABYTES}"),
     ]);
     if layout.nodes().is_empty() {
         // The addresses of an Endpoints object may not be loopback ones, and this server listens on no other.
         arguments.push("--endpoint-reconciler-type=none".to_owned());
     } else {
         arguments.extend([
-            // Pods are to reach it as well. The network is the cluster's own, so nobody else does.
+            // Pods must reach it too. The network belongs to the cluster, so nothing else can.
             "--bind-address=0.0.0.0".to_owned(),
             format!("--advertise-address={}", Node::First.address()),
             // Nobody resolves the names of nodes.

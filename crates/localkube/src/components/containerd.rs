@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::layout::{Layout, write_private};
-use crate::node::Node;
+use crate::state::layout::{Layout, write_private};
 use crate::tools::Tools;
+use crate::topology::Node;
 use crate::{Error, Result};
 
 /// Where it listens, in the namespace of its node.
 pub(crate) const SOCKET: &str = "/run/containerd/containerd.sock";
-/// The image that keeps the namespaces of a pod. No registry is reached, so somebody has to import it.
+/// The sandbox image, which holds the namespaces of a pod. No registry can be reached, so users have to import it.
 pub const SANDBOX_IMAGE: &str = "localhost/localkube/pause:1";
 
 pub(super) fn arguments(layout: &Layout, node: Node) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use super::{connecting, serving};
 use crate::identity;
-use crate::layout::Layout;
+use crate::state::layout::Layout;
 
 pub(super) fn arguments(layout: &Layout) -> Vec<String> {
     let mut arguments = serving(layout, layout.ports().controller_manager);
@@ -24,9 +24,10 @@ pub(super) fn arguments(layout: &Layout) -> Vec<String> {
         format!("--cluster-signing-key-file={}", layout.pki("ca.key").display()),
     ]);
     if layout.nodes().is_empty() {
-        // Everything reads EndpointSlices instead. With the addresses that tests give to pods, which Endpoints may not
-        // have, it would try again and again.
-        let none = "--controllers=*,-endpoints-controller,-endpointslice-mirroring-controller";
+        // Nothing routes to Services without a node. With the addresses that tests give to pods, which endpoints may not
+        // have, these controllers would try again and again.
+        let none =
+            "--controllers=*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller";
         arguments.push(none.to_owned());
     }
     arguments

@@ -1,12 +1,12 @@
 //! CoreDNS, with the settings that kubeadm gives it: how long an answer may be stale matters to what is tested.
 
 use crate::Result;
-use crate::layout::{Layout, write_private};
-use crate::node::Node;
+use crate::state::layout::{Layout, write_private};
+use crate::topology::Node;
 
 /// Where pods find it: at the first node, without a Service in between.
 pub(super) const ADDRESS: &str = Node::First.address();
-/// Where it says whether it knows the cluster.
+/// The port of its readiness endpoint.
 pub(super) const READY_PORT: u16 = 8181;
 
 const COREFILE: &str = "Corefile";

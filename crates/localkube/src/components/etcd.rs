@@ -1,6 +1,6 @@
 //! etcd: one member, listening on sockets in the folder of the cluster, where no other user and no port can clash.
 
-use crate::layout::Layout;
+use crate::state::layout::Layout;
 
 /// A URL of this kind names a socket file, `etcd:1`, in the working folder, which is that of the cluster.
 pub(super) const CLIENT_URL: &str = "unix://etcd:1";

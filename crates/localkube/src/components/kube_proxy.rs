@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::layout::{Layout, write_private};
-use crate::node::{Node, PODS};
+use crate::state::layout::{Layout, write_private};
+use crate::topology::{Node, PODS};
 use crate::{Result, identity};
 
-/// Where it says how it feels, at the address of its node.
+/// The port of its health endpoint, at the address of its node.
 pub(super) const HEALTH_PORT: u16 = 10256;
 
 pub(super) fn arguments(layout: &Layout, node: Node) -> Vec<String> {

@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use super::containerd;
-use crate::layout::{Layout, write_private};
-use crate::node::Node;
-use crate::{Result, cgroups, identity};
+use crate::process::cgroups;
+use crate::state::layout::{Layout, write_private};
+use crate::topology::Node;
+use crate::{Result, identity};
 
 pub(super) fn arguments(layout: &Layout, node: Node) -> Vec<String> {
     vec![
@@ -29,7 +30,7 @@ pub(super) fn write_configuration(layout: &Layout, node: Node) -> Result<()> {
         },
         "authorization": { "mode": "Webhook" },
         "containerRuntimeEndpoint": format!("unix://{}", containerd::SOCKET),
-        // No systemd is asked for anything.
+        // Does not depend on systemd.
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": false,
         "cgroupRoot": cgroups::of_node(layout.dir(), node),
@@ -47,7 +48,7 @@ pub(super) fn write_configuration(layout: &Layout, node: Node) -> Result<()> {
         "makeIPTablesUtilChains": false,
         "clusterDNS": [super::coredns::ADDRESS],
         "clusterDomain": "cluster.local",
-        // The machine's name servers are not to be reached from the network of the cluster.
+        // The machine's name servers cannot be reached from the network of the cluster.
         "resolvConf": "",
         "maxPods": 240,
         "serializeImagePulls": false,

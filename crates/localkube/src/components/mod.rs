@@ -1,54 +1,26 @@
-//! The processes of a cluster, one file for each: what it is started with, and where it can be asked how it feels.
+//! The processes of a cluster, one file for each: its command line, its configuration and its health checks.
 
-pub(crate) mod apiserver;
+mod apiserver;
 pub(crate) mod containerd;
 mod controller_manager;
 mod coredns;
 mod etcd;
 mod kube_proxy;
 mod kubelet;
-pub(crate) mod network;
 mod scheduler;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 
-use crate::helper::{self, Task};
-use crate::layout::Layout;
-use crate::node::Node;
-use crate::process::Program;
-use crate::tools::{Binary, Tools};
-use crate::{Result, cgroups, namespaces, provisioner};
+use crate::Result;
+use crate::helper::{self, Task, provisioner};
+use crate::namespaces::{self, holder};
+use crate::process::{Program, cgroups};
+use crate::state::layout::Layout;
+use crate::tools::Tools;
+use crate::topology::{Component, Node};
 
-/// One process of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Component {
-    /// Holds the namespaces of a node.
-    Network(Node),
-    /// Makes the ports of the cluster reachable on the loopback address of the machine.
-    Relay,
-    /// The store of the API server.
-    Etcd,
-    /// The API server.
-    KubeApiserver,
-    /// The controllers of Kubernetes.
-    KubeControllerManager,
-    /// Finds nodes for pods.
-    KubeScheduler,
-    /// Runs containers.
-    Containerd(Node),
-    /// Runs pods.
-    Kubelet(Node),
-    /// Leads the addresses of Services to pods.
-    KubeProxy(Node),
-    /// Knows the names of Services.
-    CoreDns,
-    /// Makes the volumes of the default storage class.
-    Provisioner,
-}
-
-/// A question to a component, and how the answer shows that all is well.
+/// A health check of a component: the request, and whether the response means healthy.
 pub(crate) struct Question {
     pub(crate) server: String,
     pub(crate) path: String,
@@ -56,81 +28,6 @@ pub(crate) struct Question {
 }
 
 impl Component {
-    /// Those of the control plane, which every cluster has, in the order of dependence.
-    pub const CONTROL_PLANE: [Self; 4] = [
-        Self::Etcd,
-        Self::KubeApiserver,
-        Self::KubeControllerManager,
-        Self::KubeScheduler,
-    ];
-
-    /// What is started first, all at once: it waits for nothing but the networks of `nodes`.
-    pub(crate) fn first(nodes: &[Node]) -> Vec<Self> {
-        let mut components = vec![Self::Etcd, Self::KubeApiserver];
-        if !nodes.is_empty() {
-            components.push(Self::Relay);
-        }
-        components.extend(nodes.iter().copied().map(Self::Containerd));
-        components
-    }
-
-    /// What is started once the API server answers: some of it gives up before that does, on a busy machine.
-    pub(crate) fn then(nodes: &[Node]) -> Vec<Self> {
-        let mut components = vec![Self::KubeControllerManager, Self::KubeScheduler];
-        components.extend(
-            nodes
-                .iter()
-                .flat_map(|node| [Self::Kubelet(*node), Self::KubeProxy(*node)]),
-        );
-        if !nodes.is_empty() {
-            components.extend([Self::CoreDns, Self::Provisioner]);
-        }
-        components
-    }
-
-    /// Every component of a cluster with `nodes`.
-    #[must_use]
-    pub fn of(nodes: &[Node]) -> Vec<Self> {
-        let networks = nodes.iter().copied().map(Self::Network).collect();
-        [Self::first(nodes), Self::then(nodes), networks].concat()
-    }
-
-    /// The name of the component, which is that of its program if it has one.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Network(Node::First) => "network",
-            Self::Network(Node::Second) => "network-2",
-            Self::Relay => "relay",
-            Self::Etcd => Binary::Etcd.name(),
-            Self::KubeApiserver => Binary::KubeApiserver.name(),
-            Self::KubeControllerManager => Binary::KubeControllerManager.name(),
-            Self::KubeScheduler => Binary::KubeScheduler.name(),
-            Self::Containerd(Node::First) => "containerd",
-            Self::Containerd(Node::Second) => "containerd-2",
-            Self::Kubelet(Node::First) => Binary::Kubelet.name(),
-            Self::Kubelet(Node::Second) => "kubelet-2",
-            Self::KubeProxy(Node::First) => Binary::KubeProxy.name(),
-            Self::KubeProxy(Node::Second) => "kube-proxy-2",
-            Self::CoreDns => Binary::CoreDns.name(),
-            Self::Provisioner => "provisioner",
-        }
-    }
-
-    /// Which of the tools it is, if it is one.
-    pub(crate) const fn binary(self) -> Option<Binary> {
-        match self {
-            Self::Etcd => Some(Binary::Etcd),
-            Self::KubeApiserver => Some(Binary::KubeApiserver),
-            Self::KubeControllerManager => Some(Binary::KubeControllerManager),
-            Self::KubeScheduler => Some(Binary::KubeScheduler),
-            Self::Kubelet(_) => Some(Binary::Kubelet),
-            Self::KubeProxy(_) => Some(Binary::KubeProxy),
-            Self::CoreDns => Some(Binary::CoreDns),
-            Self::Network(_) | Self::Relay | Self::Containerd(_) | Self::Provisioner => None,
-        }
-    }
-
     /// How it is started.
     pub(crate) fn program(self, layout: &Layout, tools: &Tools) -> Result<Program> {
         let mut program = Program::new(self.path(tools)?, self.arguments(layout)?);
@@ -153,16 +50,16 @@ impl Component {
         Ok(match (self, self.binary()) {
             (_, Some(binary)) => tools.binary(binary)?,
             (Self::Containerd(_), _) => tools.debian().join("usr/bin/containerd"),
-            (Self::Network(_), _) => network::PROGRAM.into(),
+            (Self::Network(_), _) => holder::PROGRAM.into(),
             _ => helper::program(),
         })
     }
 
     fn arguments(self, layout: &Layout) -> Result<Vec<String>> {
         Ok(match self {
-            Self::Network(_) => network::arguments(),
+            Self::Network(_) => holder::arguments(),
             Self::Relay => Task::Relay {
-                namespace: format!("/proc/{}/ns/net", namespaces::holder(layout.dir(), Node::First)?).into(),
+                namespace: format!("/proc/{}/ns/net", namespaces::holder_of(layout.dir(), Node::First)?).into(),
                 ports: relayed(layout),
             }
             .arguments(),
@@ -182,7 +79,7 @@ impl Component {
         })
     }
 
-    /// What to ask it. Some have nothing to ask: others answer for them.
+    /// The health checks of the component. Some have none: the checks of others cover them.
     pub(crate) fn questions(self, layout: &Layout) -> Vec<Question> {
         let ports = layout.ports();
         let ask = |scheme: &str, port: u16, path: &str, is_good| Question {
@@ -192,15 +89,15 @@ impl Component {
         };
         let secure = |port, path| ask("https", port, path, |_| true);
         match self {
-            // The API server answers for the store, and all that is asked comes by the relay. A kubelet has no runtime
-            // and no network without containerd and the namespaces.
+            // The API server reports the health of etcd, and all requests go through the relay. A kubelet has no
+            // runtime and no network without containerd and the namespaces.
             Self::Etcd => vec![secure(ports.apiserver, "/readyz/etcd")],
             Self::Network(_) | Self::Relay | Self::Containerd(_) => Vec::new(),
             Self::KubeApiserver => vec![secure(ports.apiserver, "/readyz")],
             Self::KubeControllerManager => vec![
                 secure(ports.controller_manager, "/healthz"),
-                // It says so before it does its work. The controllers are started together, and this object is the
-                // first that one of them makes.
+                // It is healthy before its controllers work. They are started together, and this object is the first
+                // that one of them creates.
                 secure(ports.apiserver, "/api/v1/namespaces/default/serviceaccounts/default"),
             ],
             Self::KubeScheduler => vec![secure(ports.scheduler, "/readyz")],
@@ -233,12 +130,6 @@ impl Component {
     }
 }
 
-impl fmt::Display for Component {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
 /// Writes the files that components are configured by, and makes the control groups of nodes.
 pub(crate) fn write_configuration(layout: &Layout, tools: &Tools) -> Result<()> {
     apiserver::write_configuration(layout)?;
@@ -264,7 +155,7 @@ fn serving(layout: &Layout, port: u16) -> Vec<String> {
     ]
 }
 
-/// The flags by which a client of the API server finds it, for its own work and for checking who asks it things.
+/// The flags that point a client of the API server to it, for its own requests and to authenticate those it receives.
 fn connecting(kubeconfig: &str) -> Vec<String> {
     let mut flags = ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"]
         .map(|flag| format!("--{flag}={kubeconfig}"))

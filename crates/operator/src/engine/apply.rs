@@ -1,80 +1,164 @@
-//! The writes of a plan, in its order, up to the first failure. Every prefix is a safe place to die.
+//! All writes of a reconcile. Every prefix of the writes of a plan is a safe place to stop.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is one of the files that write to the cluster"
+)]
 
 use firebolt_api::key::Finalizer;
 use firebolt_api::{FireboltEngine, FireboltEngineStatus};
-use firebolt_core::plan::Meta;
-use firebolt_core::plan::engine::{Kind, Object, Observed, Plan, Write};
+use firebolt_core::desired::engine::DesiredEngine;
+use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, Gate, Limits, plan};
+use firebolt_core::plan::{Event, Meta};
 use firebolt_core::render::engine as render;
-use firebolt_core::resolve::engine::EffectiveEngine;
+use firebolt_runtime::ReconcileError;
+use firebolt_runtime::reconciler::Backoff;
+use firebolt_runtime::write::{Child, FieldOwnership, Writer};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::ResourceExt;
 use kube::api::PropagationPolicy;
 use serde_json::json;
+use tokio::time::Instant;
+use tracing::debug;
 
-use crate::queue::Attempts;
-use crate::write::{Child, Fields, PassError, Writer};
+use super::reconciler::{EngineReconciler, Planned};
+use super::state::State;
 
-/// What carries out the writes of one pass.
-pub struct Apply<'a> {
-    /// Makes the requests.
-    pub writer: Writer<'a, FireboltEngine>,
-    /// Hears of progress.
-    pub attempts: &'a mut Attempts,
-    pub effective: &'a EffectiveEngine,
-    pub observed: &'a Observed,
-    /// The version of the routing Service that was seen: it is moved only from where it was seen to point.
-    pub routing_version: Option<String>,
-    /// Whether `spec.replicas` was set.
-    pub scaled: bool,
+/// What became of the writes of a plan.
+pub(super) struct Applied {
+    /// The engine after the last write to it.
+    pub(super) engine: FireboltEngine,
+    /// Whether `spec.replicas` was written.
+    pub(super) scaled: bool,
+    /// Why the writes were not completed, if they were not.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Why the writes of a plan were not completed.
+pub(super) struct Failure {
+    pub(super) error: ReconcileError,
+    /// The events that go with the conditions that report it.
+    pub(super) events: Vec<Event>,
+}
+
+impl EngineReconciler {
+    /// Makes the writes of a plan in its order, up to the first failure, and the status last. If the API server rejects an
+    /// object, the conditions say so at once.
+    pub(super) async fn apply(&self, engine: &FireboltEngine, planned: &Planned, state: &mut State) -> Applied {
+        let mut apply = Apply {
+            writer: Writer::new(&self.access, engine.clone(), &mut state.expectations),
+            backoff: &mut state.backoff,
+            planned,
+            scaled: false,
+        };
+        let done = apply.all().await;
+        let (after, scaled) = (apply.writer.into_owner(), apply.scaled);
+        if planned.plan.status.is_some() {
+            state.own.status_written = Some(Instant::now());
+        }
+        let Err(error) = done else {
+            return Applied {
+                engine: after,
+                scaled,
+                failure: None,
+            };
+        };
+        let (after, events) = match state.own.reject(&planned.desired, &error) {
+            Some(gate) => self.apply_rejection(engine, after, planned, gate, state).await,
+            None => (after, Vec::new()),
+        };
+        Applied {
+            engine: after,
+            scaled,
+            failure: Some(Failure { error, events }),
+        }
+    }
+
+    /// Writes the conditions that report a rejection, and nothing else. Best effort: the rejection itself is what the
+    /// reconcile ends in. Returns the engine after it, and the events that go with the conditions.
+    async fn apply_rejection(
+        &self,
+        engine: &FireboltEngine,
+        after: FireboltEngine,
+        planned: &Planned,
+        gate: Gate,
+        state: &mut State,
+    ) -> (FireboltEngine, Vec<Event>) {
+        let gated = DesiredEngine {
+            generation: Err(gate),
+            ..planned.desired.clone()
+        };
+        let reported = plan(&self.input(engine, &gated, &planned.observed, Limits::default()));
+        let Some(next) = reported.status else {
+            return (after, Vec::new());
+        };
+        let mut writer = Writer::new(&self.access, after, &mut state.expectations);
+        match conditions(&mut writer, &next).await {
+            Ok(()) => (writer.into_owner(), reported.events),
+            Err(error) => {
+                debug!("report a rejection: {error}");
+                (writer.into_owner(), Vec::new())
+            }
+        }
+    }
+}
+
+struct Apply<'a> {
+    writer: Writer<'a, FireboltEngine>,
+    backoff: &'a mut Backoff,
+    planned: &'a Planned,
+    scaled: bool,
 }
 
 impl Apply<'_> {
-    /// Writes everything, the status last.
-    pub async fn plan(&mut self, plan: &Plan) -> Result<(), PassError> {
-        let decided_from = self.writer.root.status.clone();
+    async fn all(&mut self) -> Result<(), ReconcileError> {
+        let plan = &self.planned.plan;
+        let planned_from = self.writer.owner().status.clone();
         if plan.writes.first().is_some_and(|write| !guards_itself(write)) {
             self.writer.confirm().await?;
         }
         for write in &plan.writes {
             self.write(write).await?;
-            self.attempts.progressed();
+            self.backoff.reset();
         }
         if let Some(status) = &plan.status {
-            self.writer.status(status, decided_from.as_ref()).await?;
+            self.writer.status(status, planned_from.as_ref()).await?;
         }
         Ok(())
     }
 
-    async fn write(&mut self, write: &Write) -> Result<(), PassError> {
+    async fn write(&mut self, write: &EngineWrite) -> Result<(), ReconcileError> {
+        let (effective, observed) = (&self.planned.desired.effective, &self.planned.observed);
         match write {
-            Write::AddFinalizer => self.writer.finalizer(Finalizer::Engine, true).await,
-            Write::RemoveFinalizer => self.writer.finalizer(Finalizer::Engine, false).await,
-            Write::ApplyConfigMap { generation } => {
-                let seen = self.observed.generations.get(generation);
-                let seen = seen.and_then(|seen| seen.config_map.as_ref()).map(|child| &child.meta);
-                let rendered = render::config_map(self.effective, *generation);
-                self.put(rendered, seen).await
+            EngineWrite::AddFinalizer => self.writer.set_finalizer(Finalizer::Engine.key(), true).await,
+            EngineWrite::RemoveFinalizer => self.writer.set_finalizer(Finalizer::Engine.key(), false).await,
+            EngineWrite::ApplyConfigMap { generation } => {
+                let children = observed.generations.get(generation);
+                let live = children.and_then(|children| children.config_map.as_ref());
+                let rendered = render::config_map(effective, *generation);
+                self.put(rendered, live.map(|child| &child.meta)).await
             }
-            Write::ApplyHeadlessService { generation } => {
-                let seen = self.observed.generations.get(generation);
-                let seen = seen
-                    .and_then(|seen| seen.headless_service.as_ref())
-                    .map(|child| &child.meta);
-                let rendered = render::headless_service(self.effective, *generation);
-                self.put(rendered, seen).await
+            EngineWrite::ApplyHeadlessService { generation } => {
+                let children = observed.generations.get(generation);
+                let live = children.and_then(|children| children.headless_service.as_ref());
+                let rendered = render::headless_service(effective, *generation);
+                self.put(rendered, live.map(|child| &child.meta)).await
             }
-            Write::ApplyRoutingService { generation } => {
-                let seen = self.observed.routing.as_ref().map(|routing| &routing.meta);
-                let mut rendered = render::routing_service(self.effective, *generation);
-                rendered.metadata.resource_version = seen.and(self.routing_version.clone());
-                self.put(rendered, seen).await
+            EngineWrite::ApplyRoutingService { generation } => {
+                let live = observed.routing.as_ref().map(|routing| &routing.meta);
+                let mut rendered = render::routing_service(effective, *generation);
+                // It is switched only from the generation that it was observed to select.
+                let version = self.planned.snapshot.objects.routing_service(&effective.name);
+                rendered.metadata.resource_version = version.and_then(ResourceExt::resource_version);
+                self.put(rendered, live).await
             }
-            Write::CreateStatefulSet { generation } => {
-                let rendered = render::stateful_set(self.effective, *generation);
+            EngineWrite::CreateStatefulSet { generation } => {
+                let rendered = render::stateful_set(effective, *generation);
                 self.put(rendered, None).await
             }
-            Write::Delete(object) => self.delete(object).await,
-            Write::SetReplicas {
+            EngineWrite::Delete(object) => self.delete(object).await,
+            EngineWrite::SetReplicas {
                 from: _,
                 to,
                 resource_version,
@@ -88,31 +172,35 @@ impl Apply<'_> {
         }
     }
 
-    async fn put<K: Child>(&mut self, rendered: K, seen: Option<&Meta>) -> Result<(), PassError> {
-        match seen {
+    async fn put<K: Child>(&mut self, rendered: K, live: Option<&Meta>) -> Result<(), ReconcileError> {
+        match live {
             None => self.writer.create(&rendered).await.map(drop),
-            // What is applied has the same fields in every generation, so none is ever to be taken away.
-            Some(meta) => self.writer.apply(rendered, &meta.uid, Fields::Applied).await.map(drop),
+            // What is applied has the same fields in every generation, so none ever has to be removed.
+            Some(meta) => self
+                .writer
+                .apply(rendered, &meta.uid, FieldOwnership::Applied)
+                .await
+                .map(drop),
         }
     }
 
-    async fn delete(&mut self, object: &Object) -> Result<(), PassError> {
-        let Object { kind, name, uid } = object;
+    async fn delete(&mut self, object: &DeletedObject) -> Result<(), ReconcileError> {
+        let DeletedObject { kind, name, uid } = object;
         let (foreground, background) = (PropagationPolicy::Foreground, PropagationPolicy::Background);
         match kind {
-            Kind::StatefulSet => self.writer.delete::<StatefulSet>(name, uid, foreground).await,
-            Kind::Service => self.writer.delete::<Service>(name, uid, background).await,
-            Kind::ConfigMap => self.writer.delete::<ConfigMap>(name, uid, background).await,
+            EngineObjectKind::StatefulSet => self.writer.delete::<StatefulSet>(name, uid, foreground).await,
+            EngineObjectKind::Service => self.writer.delete::<Service>(name, uid, background).await,
+            EngineObjectKind::ConfigMap => self.writer.delete::<ConfigMap>(name, uid, background).await,
         }
     }
 }
 
-/// Writes the conditions of a decision that could not be carried out, and nothing else of it.
-pub async fn conditions(
+/// Writes the conditions of a status, and nothing else of it.
+async fn conditions(
     writer: &mut Writer<'_, FireboltEngine>,
     planned: &FireboltEngineStatus,
-) -> Result<(), PassError> {
-    let Some(mut status) = writer.root.status.clone() else {
+) -> Result<(), ReconcileError> {
+    let Some(mut status) = writer.owner().status.clone() else {
         return Ok(());
     };
     if status.conditions == planned.conditions {
@@ -123,14 +211,14 @@ pub async fn conditions(
     writer.patch_status(&status).await
 }
 
-/// Writes to the engine itself carry the version that they were decided from.
-fn guards_itself(write: &Write) -> bool {
+/// Writes to the engine itself contain the version that they were planned from.
+fn guards_itself(write: &EngineWrite) -> bool {
     match write {
-        Write::AddFinalizer | Write::RemoveFinalizer | Write::SetReplicas { .. } => true,
-        Write::ApplyConfigMap { .. }
-        | Write::ApplyHeadlessService { .. }
-        | Write::CreateStatefulSet { .. }
-        | Write::ApplyRoutingService { .. }
-        | Write::Delete(_) => false,
+        EngineWrite::AddFinalizer | EngineWrite::RemoveFinalizer | EngineWrite::SetReplicas { .. } => true,
+        EngineWrite::ApplyConfigMap { .. }
+        | EngineWrite::ApplyHeadlessService { .. }
+        | EngineWrite::CreateStatefulSet { .. }
+        | EngineWrite::ApplyRoutingService { .. }
+        | EngineWrite::Delete(_) => false,
     }
 }

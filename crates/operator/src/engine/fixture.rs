@@ -4,13 +4,11 @@ use firebolt_api::FireboltEngine;
 use firebolt_core::plan::engine::Plan;
 use firebolt_core::resolve::Defaults;
 use firebolt_core::resolve::engine::InstanceFacts;
+use firebolt_runtime::{ObjectKey, ReconcileError};
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use crate::key::ObjectKey;
-use crate::write::PassError;
-
-pub fn defaults() -> Defaults {
+pub(super) fn defaults() -> Defaults {
     Defaults {
         engine_image: "engine:1".to_owned(),
         ui_image: "ui:1".to_owned(),
@@ -23,7 +21,7 @@ pub fn defaults() -> Defaults {
     }
 }
 
-pub fn facts() -> InstanceFacts {
+pub(super) fn facts() -> InstanceFacts {
     InstanceFacts {
         id: "01J".to_owned(),
         metadata_endpoint: "m:7000".to_owned(),
@@ -31,7 +29,7 @@ pub fn facts() -> InstanceFacts {
 }
 
 /// An engine of which only the status matters.
-pub fn engine_with(status: Value) -> FireboltEngine {
+pub(super) fn engine_with(status: Value) -> FireboltEngine {
     FireboltEngine {
         status: serde_json::from_value(status).unwrap(),
         ..FireboltEngine::default()
@@ -39,28 +37,26 @@ pub fn engine_with(status: Value) -> FireboltEngine {
 }
 
 /// The status of an engine that is being created, with this to say about itself.
-pub fn creating(reason: &str, message: &str) -> Value {
+pub(super) fn creating(reason: &str, message: &str) -> Value {
     let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-11-16T12:00:00Z" });
     json!({ "currentGeneration": 0, "activeGeneration": -1, "phase": "creating", "conditions": [condition] })
 }
 
 /// A plan of a status and nothing else.
-pub fn planned(next: Value) -> Plan {
+pub(super) fn planned(next: Value) -> Plan {
     Plan {
-        writes: Vec::new(),
         status: serde_json::from_value(next).unwrap(),
-        events: Vec::new(),
-        look_again: None,
+        ..Plan::default()
     }
 }
 
-/// The API server does not create an object of this kind, with this answer.
-pub fn refused(kind: &str, code: u16, message: &str) -> PassError {
+/// The API server rejects the creation of an object of this kind with this message.
+pub(super) fn rejected(kind: &str, code: u16, message: &str) -> ReconcileError {
     let status = Status {
         code,
         ..Status::failure(message, "Reason")
     };
-    PassError::Write {
+    ReconcileError::Write {
         verb: "create",
         kind: kind.to_owned(),
         object: ObjectKey::new("n", "a-g0"),

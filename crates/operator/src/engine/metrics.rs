@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use firebolt_api::EnginePhase;
+use firebolt_runtime::metrics::Histograms;
+use firebolt_runtime::reconciler::ReconcileMetrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,7 +12,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::gauges::EngineGauges;
-use crate::queue::{Histograms, Outcome, WorkMetrics, quick};
+use crate::kind_metrics::KindMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Phase {
@@ -22,21 +24,31 @@ struct Wake {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Probe {
+    outcome: &'static str,
+}
+
 /// The metrics of engines.
 #[derive(Debug)]
 pub struct EngineMetrics {
     /// The state of each engine.
-    pub gauges: EngineGauges,
-    /// The work on them.
-    pub work: WorkMetrics,
+    pub(crate) gauges: EngineGauges,
+    /// What is measured of every kind.
+    pub(crate) kind: KindMetrics,
     phase_duration: Histograms<Phase>,
     wake_to_patched: Histogram,
     wakes: Family<Wake, Counter>,
-    probe_duration: Histograms<Outcome>,
+    probe_duration: Histograms<Probe>,
 }
 
 const HONOURED: &str = "honoured";
 const IGNORED: &str = "ignored";
+
+/// From a millisecond to half a minute.
+fn quick() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 15))
+}
 
 /// From a tenth of a second to an hour.
 fn slow() -> Histogram {
@@ -45,11 +57,11 @@ fn slow() -> Histogram {
 
 impl EngineMetrics {
     /// Registers all of them.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
         let registry = registry.sub_registry_with_prefix("firebolt_engine");
         let own = Self {
             gauges: EngineGauges::register(registry),
-            work: WorkMetrics::register(registry, "engine", "engines"),
+            kind: KindMetrics::register(registry, reconciles, "fireboltengine", "engines"),
             phase_duration: Family::new_with_constructor(slow),
             wake_to_patched: quick(),
             wakes: Family::default(),
@@ -95,15 +107,17 @@ impl EngineMetrics {
         self.wakes.get_or_create(&Wake { outcome: HONOURED }).inc();
     }
 
-    /// People were told that a wake is ignored.
+    /// An event reported that a wake is ignored.
     pub fn ignored_a_wake(&self) {
         self.wakes.get_or_create(&Wake { outcome: IGNORED }).inc();
     }
 
-    /// A pod was asked for its queries.
+    /// The queries of a pod were scraped.
     pub fn probed(&self, took: Duration, answered: bool) {
         self.probe_duration
-            .get_or_create(&Outcome::of(answered))
+            .get_or_create(&Probe {
+                outcome: if answered { "success" } else { "error" },
+            })
             .observe(took.as_secs_f64());
     }
 }

@@ -1,57 +1,50 @@
-//! The controller of engines: one pass after another over each, many engines at once.
+//! The controller of engines.
 //!
 //! ```text
-//! watches ──► queue ──► observe ──► desired ──► plan ──► apply ──► events, probes
-//!                       (reads)     (pure)      (pure)   (writes)
+//! watches ──► queue ──► observe ──► desired, compare, plan ──► apply ──► report
+//!                       (reads)     (pure, in the core)        (writes)  (events, metrics, probes)
 //! ```
 //!
-//! `plan` in the core decides; everything here carries out the contract of its caller.
+//! The folders of all kinds have the same files.
 
 mod apply;
-mod decide;
-mod desired;
-mod diagnose;
 #[cfg(test)]
-pub(crate) mod fixture;
+mod fixture;
 mod gauges;
-mod hold_back;
-mod memory;
 mod metrics;
 mod observe;
-mod pass;
 mod probes;
-pub mod watches;
+mod reconcile;
+mod reconciler;
+mod report;
+mod state;
+mod stateful_set_events;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 
+use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
 pub use self::metrics::EngineMetrics;
-pub use self::probes::pool;
-use crate::controller::{self, Kind};
-use crate::events;
-use crate::key::ObjectKey;
-use crate::process::Context;
-use pass::Controller;
+pub(crate) use self::probes::pool;
+use crate::context::Context;
+use crate::probe::Pool;
+use crate::{controller, events};
+use reconciler::EngineReconciler;
 
-/// Looks after all engines until `stop`, then lets passes under way come to their end.
-pub async fn run(context: Context, stop: CancellationToken) {
-    let (recorder, sending) = events::recorder(context.client.clone(), &context.settings.identity);
-    let controller = Arc::new(Controller::new(context.clone(), recorder));
-    let look = |key: ObjectKey| {
-        let controller = Arc::clone(&controller);
-        // It is large, and most of the time there are few.
-        Box::pin(async move { controller.look(&key).await })
-    };
-    let kind = Kind {
-        inbox: &context.inboxes.engines,
-        objects: &context.caches.engines,
-        work: &context.metrics.engines().work,
+/// Reconciles all engines until `stop`, then lets running reconciles end.
+pub(crate) async fn run(context: Context, probes: Pool, metrics: Arc<EngineMetrics>, stop: CancellationToken) {
+    let (recorder, broadcaster) = events::recorder(context.client.clone(), &context.settings.identity);
+    let controller = Controller {
+        objects: Arc::clone(context.caches.engines.store()),
+        pending: Arc::clone(&context.pending.engines),
+        metrics: metrics.kind.controller.clone(),
         workers: usize::from(context.settings.workers),
     };
-    let probes = context.probes.clone();
+    let reconciler = EngineReconciler::new(context, probes.clone(), recorder, metrics);
     let beside = |stop: CancellationToken| async move {
-        tokio::join!(probes.run(stop.clone()), sending.run(stop));
+        tokio::join!(probes.run(stop.clone()), broadcaster.run(stop));
     };
-    controller::run(kind, stop, beside, look).await;
+    controller::run(reconciler, controller, beside, stop).await;
 }

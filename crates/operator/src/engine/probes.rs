@@ -1,68 +1,63 @@
-//! What the probe pool is to find out about an engine, and whom it asks.
+//! What the probe pool samples of an engine, and which pods it scrapes.
 
 use std::sync::Arc;
 
 use firebolt_api::name::EngineNames;
-use firebolt_api::{EnginePhase, FireboltEngine, MetricScrapeMode};
-use firebolt_core::plan::engine::{Desired, DrainSettings, Gate};
+use firebolt_api::{EnginePhase, FireboltEngine};
+use firebolt_core::desired::engine::DesiredEngine;
 use firebolt_core::pods;
+use firebolt_runtime::ObjectKey;
+use firebolt_runtime::queue::{PendingSet, Priority};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt};
 
 use super::metrics::EngineMetrics;
-use crate::key::ObjectKey;
-use crate::probe::{Assignment, Hooks, Pool, Purpose, Scraper, Subject, Target};
-use crate::queue::{Inbox, Lane};
-use crate::watches::Caches;
+use crate::caches::{Caches, by_engine};
+use crate::probe::{Assignment, Hooks, Pool, ProbePod, Purpose, Scraper, Target};
 
-/// A pool that reads its targets from the caches and has engines looked at again.
+/// A pool that reads its targets from the caches and triggers a reconcile of the engine after each sample.
 #[must_use]
 pub fn pool(
     client: Client,
     caches: &Arc<Caches>,
-    inbox: &Arc<Inbox<ObjectKey>>,
-    metrics: &Arc<crate::metrics::Metrics>,
+    pending: &Arc<PendingSet<ObjectKey>>,
+    metrics: &Arc<EngineMetrics>,
 ) -> Pool {
-    let (caches, inbox, metrics) = (Arc::clone(caches), Arc::clone(inbox), Arc::clone(metrics));
+    let (caches, pending, metrics) = (Arc::clone(caches), Arc::clone(pending), Arc::clone(metrics));
     Pool::new(Hooks {
-        subjects: Arc::new(move |key, assignment| subjects(&caches, key, assignment, Timestamp::now())),
+        list_pods: Arc::new(move |key, assignment| pods_to_probe(&caches, key, assignment, Timestamp::now())),
         scrape: Scraper::new(client).into_hook(),
-        notify: Arc::new(move |key| inbox.add(key.clone(), Lane::Ordinary)),
-        measure: Arc::new(move |took, answered| EngineMetrics::probed(metrics.engines(), took, answered)),
+        notify: Arc::new(move |key| pending.add(key.clone(), Priority::Normal)),
+        measure: Arc::new(move |duration, succeeded| metrics.probed(duration, succeeded)),
         now: Arc::new(Timestamp::now),
     })
 }
 
-/// What is to be known of an engine in this state.
+/// The assignment for an engine in this state.
 ///
-/// A draining generation is asked once it is out of the routing Service, and no sooner: an earlier count says nothing. An
-/// engine at rest is asked if it is to stop by itself and has not.
-pub fn assignment(
-    engine: &FireboltEngine,
-    desired: &Result<Desired, Gate>,
-    drain: DrainSettings,
-    unrouted: bool,
-    transport: MetricScrapeMode,
-) -> Option<Assignment> {
+/// A draining generation is scraped once the routing Service does not select it any more: queries can arrive until then.
+/// A stable engine is scraped if auto-stop is enabled.
+pub fn assignment(engine: &FireboltEngine, desired: &DesiredEngine, unrouted: bool) -> Option<Assignment> {
     let status = engine.status.as_ref()?;
     let assignment = |purpose, generation, interval| Assignment {
         uid: engine.uid().unwrap_or_default(),
         purpose,
         generation,
         interval,
-        transport,
+        transport: desired.scrape_mode,
     };
     if engine.metadata.deletion_timestamp.is_some() {
         return None;
     }
     match status.phase? {
         EnginePhase::Draining => {
-            let old = status.draining_generation.filter(|_| unrouted && drain.waits)?;
-            Some(assignment(Purpose::Drain, old, drain.interval))
+            let old = status.draining_generation.filter(|_| unrouted && desired.drain.waits)?;
+            Some(assignment(Purpose::Drain, old, desired.drain.interval))
         }
         EnginePhase::Stable => {
             let policy = desired
+                .generation
                 .as_ref()
                 .ok()?
                 .auto_stop
@@ -79,22 +74,22 @@ pub fn assignment(
 }
 
 /// The pods of one generation, by name.
-fn subjects(caches: &Caches, key: &ObjectKey, assignment: &Assignment, now: Timestamp) -> Vec<Subject> {
+fn pods_to_probe(caches: &Caches, key: &ObjectKey, assignment: &Assignment, now: Timestamp) -> Vec<ProbePod> {
     let name = EngineNames(&key.name).stateful_set(assignment.generation);
     let set = caches
         .of_engines
         .stateful_sets
         .get(&ObjectKey::new(&key.namespace, &name));
     let Some(uid) = set.and_then(|set| set.0.as_ref().ok()?.metadata.uid.clone()) else {
-        // Its label may be gone and its pods may run on. If it is gone itself, nobody asks here for long.
-        return vec![Subject::Unaskable {
+        // Its label may have been removed while its pods still run. If it was deleted, the assignment changes soon.
+        return vec![ProbePod::Unscrapable {
             pod: name,
-            cause: "its StatefulSet is not in sight".to_owned(),
+            cause: "its StatefulSet is not found".to_owned(),
         }];
     };
-    let pods = caches.of_engines.pods.belonging_to(key);
+    let pods = caches.of_engines.pods.by_index(by_engine(), key);
     if let Some(unreadable) = pods.iter().find_map(|pod| pod.0.as_ref().err()) {
-        return vec![Subject::Unaskable {
+        return vec![ProbePod::Unscrapable {
             pod: unreadable.metadata.name.clone().unwrap_or_default(),
             cause: format!("it cannot be read: {}", unreadable.error),
         }];
@@ -104,14 +99,14 @@ fn subjects(caches: &Caches, key: &ObjectKey, assignment: &Assignment, now: Time
         .filter_map(|pod| pod.0.as_ref().ok())
         .filter(|pod| pods::is_of(pod, &uid))
         .collect();
-    // By ordinal: of several pods that fail, it is always the same one that is named.
+    // By ordinal: of several pods that fail, the same one is always named.
     own.sort_by_key(|pod| (pod.name_any().len(), pod.name_any()));
     own.into_iter()
-        .filter_map(|pod| subject(pod, assignment.purpose, now))
+        .filter_map(|pod| probe_pod(pod, assignment.purpose, now))
         .collect()
 }
 
-fn subject(pod: &Pod, purpose: Purpose, now: Timestamp) -> Option<Subject> {
+fn probe_pod(pod: &Pod, purpose: Purpose, now: Timestamp) -> Option<ProbePod> {
     let address = pod
         .status
         .as_ref()
@@ -124,12 +119,12 @@ fn subject(pod: &Pod, purpose: Purpose, now: Timestamp) -> Option<Subject> {
     };
     let runs = pods::may_run_queries(pod, now);
     match purpose {
-        Purpose::Drain if runs => Some(Subject::Ask(target)),
-        Purpose::Drain => Some(Subject::Drained),
-        // One that is going takes its queries with it; its successor is asked.
+        Purpose::Drain if runs => Some(ProbePod::Scrape(target)),
+        Purpose::Drain => Some(ProbePod::Drained),
+        // The queries of a terminating pod end with it; its successor is scraped.
         Purpose::Activity if pods::is_terminating(pod) => None,
-        Purpose::Activity if runs => Some(Subject::Ask(target)),
-        Purpose::Activity => Some(Subject::Unaskable {
+        Purpose::Activity if runs => Some(ProbePod::Scrape(target)),
+        Purpose::Activity => Some(ProbePod::Unscrapable {
             pod: target.pod,
             cause: "it is not running".to_owned(),
         }),
@@ -140,9 +135,13 @@ fn subject(pod: &Pod, purpose: Purpose, now: Timestamp) -> Option<Subject> {
 mod tests {
     use std::time::Duration;
 
+    use firebolt_api::MetricScrapeMode;
+    use firebolt_core::plan::engine::{Desired, DrainSettings};
+    use firebolt_core::resolve::engine::resolve;
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    use super::super::fixture::{defaults, facts};
     use super::*;
 
     fn engine(status: &Value) -> FireboltEngine {
@@ -152,26 +151,25 @@ mod tests {
         engine
     }
 
-    fn desired(enabled: bool) -> Desired {
+    fn desired(enabled: bool, waits: bool) -> DesiredEngine {
         let policy = json!({ "enabled": enabled, "activeReplicas": 1, "pollInterval": "7s" });
-        Desired {
-            fingerprint: String::new(),
+        let generation = Desired {
+            template_hash: String::new(),
             auto_stop: Some(serde_json::from_value(policy).unwrap()),
+        };
+        DesiredEngine {
+            effective: resolve(&FireboltEngine::default(), None, &facts(), &defaults()),
+            generation: Ok(generation),
+            drain: DrainSettings {
+                waits,
+                interval: Duration::from_secs(3),
+            },
+            scrape_mode: MetricScrapeMode::PodIp,
         }
     }
 
     fn assigned(status: &Value, enabled: bool, waits: bool, unrouted: bool) -> Option<(Purpose, i64, u64)> {
-        let drain = DrainSettings {
-            waits,
-            interval: Duration::from_secs(3),
-        };
-        let found = assignment(
-            &engine(status),
-            &Ok(desired(enabled)),
-            drain,
-            unrouted,
-            MetricScrapeMode::PodIp,
-        )?;
+        let found = assignment(&engine(status), &desired(enabled, waits), unrouted)?;
         assert_eq!(found.uid, "u");
         Some((found.purpose, found.generation, found.interval.as_secs()))
     }
@@ -180,44 +178,37 @@ mod tests {
         json!({ "phase": "draining", "currentGeneration": 5, "activeGeneration": 5, "drainingGeneration": 4 })
     }
 
-    fn resting(phase: &str) -> Value {
+    fn in_phase(phase: &str) -> Value {
         json!({ "phase": phase, "currentGeneration": 5, "activeGeneration": 5 })
     }
 
     #[test]
-    fn a_draining_generation_is_asked_once_it_is_out_of_the_route() {
+    fn a_draining_generation_is_scraped_once_it_is_unrouted() {
         assert_eq!(assigned(&draining(), true, true, true), Some((Purpose::Drain, 4, 3)));
         assert_eq!(assigned(&draining(), true, true, false), None);
         assert_eq!(assigned(&draining(), true, false, true), None, "it is not waited for");
     }
 
     #[test]
-    fn an_engine_at_rest_is_asked_only_if_it_is_to_stop_by_itself() {
+    fn a_stable_engine_is_scraped_only_with_auto_stop() {
         assert_eq!(
-            assigned(&resting("stable"), true, true, false),
+            assigned(&in_phase("stable"), true, true, false),
             Some((Purpose::Activity, 5, 7))
         );
-        assert_eq!(assigned(&resting("stable"), false, true, false), None);
+        assert_eq!(assigned(&in_phase("stable"), false, true, false), None);
         for phase in ["stopped", "creating", "switching", "cleaning"] {
-            assert_eq!(assigned(&resting(phase), true, true, true), None, "{phase}");
+            assert_eq!(assigned(&in_phase(phase), true, true, true), None, "{phase}");
         }
     }
 
     #[test]
-    fn an_engine_that_is_going_is_not_asked() {
-        let mut going = engine(&draining());
-        going.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-11-16T12:00:00Z")).unwrap());
-        let drain = DrainSettings {
-            waits: true,
-            interval: Duration::from_secs(3),
-        };
-        assert_eq!(
-            assignment(&going, &Ok(desired(true)), drain, true, MetricScrapeMode::PodIp),
-            None
-        );
+    fn a_terminating_engine_is_not_scraped() {
+        let mut terminating = engine(&draining());
+        terminating.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-11-16T12:00:00Z")).unwrap());
+        assert_eq!(assignment(&terminating, &desired(true, true), true), None);
     }
 
-    fn pod(running: bool, going: bool) -> Pod {
+    fn pod(running: bool, terminating: bool) -> Pod {
         let state = if running {
             json!({ "running": {} })
         } else {
@@ -227,14 +218,14 @@ mod tests {
             { "name": "engine", "ready": true, "restartCount": 0, "image": "", "imageID": "", "state": state }] });
         let mut pod: Pod =
             serde_json::from_value(json!({ "metadata": { "name": "p", "namespace": "n" }, "status": status })).unwrap();
-        if going {
+        if terminating {
             pod.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-11-16T12:00:30Z")).unwrap());
         }
         pod
     }
 
-    fn ask() -> Subject {
-        Subject::Ask(Target {
+    fn scraped() -> ProbePod {
+        ProbePod::Scrape(Target {
             namespace: "n".to_owned(),
             pod: "p".to_owned(),
             ip: Some("10.0.0.7".parse().unwrap()),
@@ -242,18 +233,18 @@ mod tests {
     }
 
     #[rstest]
-    #[case::running(Purpose::Drain, pod(true, false), Some(ask()))]
-    #[case::finishing(Purpose::Drain, pod(true, true), Some(ask()))]
-    #[case::down(Purpose::Drain, pod(false, false), Some(Subject::Drained))]
-    #[case::in_use(Purpose::Activity, pod(true, false), Some(ask()))]
+    #[case::running(Purpose::Drain, pod(true, false), Some(scraped()))]
+    #[case::finishing(Purpose::Drain, pod(true, true), Some(scraped()))]
+    #[case::down(Purpose::Drain, pod(false, false), Some(ProbePod::Drained))]
+    #[case::in_use(Purpose::Activity, pod(true, false), Some(scraped()))]
     #[case::leaving(Purpose::Activity, pod(true, true), None)]
-    #[case::not_up(Purpose::Activity, pod(false, false), Some(Subject::Unaskable { pod: "p".to_owned(), cause: "it is not running".to_owned() }))]
-    fn what_is_asked_depends_on_what_it_is_for(
+    #[case::not_up(Purpose::Activity, pod(false, false), Some(ProbePod::Unscrapable { pod: "p".to_owned(), cause: "it is not running".to_owned() }))]
+    fn the_pods_to_scrape_depend_on_the_purpose(
         #[case] purpose: Purpose,
         #[case] pod: Pod,
-        #[case] expected: Option<Subject>,
+        #[case] expected: Option<ProbePod>,
     ) {
         let now = "2026-11-16T12:00:00Z".parse().unwrap();
-        assert_eq!(subject(&pod, purpose, now), expected);
+        assert_eq!(probe_pod(&pod, purpose, now), expected);
     }
 }

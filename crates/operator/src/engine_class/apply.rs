@@ -1,49 +1,69 @@
-//! The writes of a plan. Every prefix is a safe place to die.
+//! All writes of a reconcile. Every prefix of the writes of a plan is a safe place to stop.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is one of the files that write to the cluster"
+)]
 
 use firebolt_api::FireboltEngineClass;
 use firebolt_api::key::Finalizer;
-use firebolt_core::plan::engine_class::{Plan, Write};
+use firebolt_core::plan::engine_class::{ClassWrite, Plan};
+use firebolt_runtime::reconciler::Backoff;
+use firebolt_runtime::write::Writer;
+use firebolt_runtime::{ErrorClass, ReconcileError};
 
-use crate::queue::Attempts;
-use crate::write::{Nature, PassError, Writer};
+use super::reconciler::EngineClassReconciler;
+use super::state::State;
 
-/// What carries out the writes of one pass.
-pub struct Apply<'a> {
-    /// The writer; its root is the class as the writes left it.
-    pub writer: Writer<'a, FireboltEngineClass>,
-    /// How passes went so far.
-    pub attempts: &'a mut Attempts,
-    /// Whether the status says what was planned.
-    pub said: bool,
+/// What became of a plan whose status is written.
+pub(super) struct Applied {
+    /// The class after the writes.
+    pub(super) class: FireboltEngineClass,
+    /// Why the API server rejected one of the other writes.
+    pub(super) rejected: Option<ReconcileError>,
 }
 
-impl Apply<'_> {
-    /// Writes everything, the status last. All writes carry the version that they were decided from.
-    pub async fn plan(&mut self, plan: &Plan) -> Result<(), PassError> {
-        let decided_from = self.writer.root.status.clone();
-        let written = self.all(&plan.writes).await;
-        match written.as_ref().map_err(PassError::nature) {
-            // A policy of the cluster that does not take the class as it is, not even with a finalizer more, is no reason to
-            // keep silent about what is wrong with it.
-            Ok(()) | Err(Nature::Refused(_)) => {}
-            Err(Nature::Outdated | Nature::Transient { .. } | Nature::TermOver) => return written,
-        }
+impl EngineClassReconciler {
+    /// Makes all writes, the status last. Each contains the resource version that it was planned from.
+    pub(super) async fn apply(
+        &self,
+        class: &FireboltEngineClass,
+        plan: &Plan,
+        state: &mut State,
+    ) -> Result<Applied, ReconcileError> {
+        let mut writer = Writer::new(&self.access, class.clone(), &mut state.expectations);
+        let written = write_all(&mut writer, &plan.writes, &mut state.backoff).await;
+        let rejected = match written {
+            Ok(()) => None,
+            Err(error) => match error.class() {
+                // An admission policy that rejects the class, even with nothing but one more finalizer, must not keep the
+                // status from naming what is wrong with the class.
+                ErrorClass::Rejected(_) => Some(error),
+                ErrorClass::Conflict | ErrorClass::Transient { .. } | ErrorClass::NotLeader => return Err(error),
+            },
+        };
         if let Some(status) = &plan.status {
-            self.writer.status(status, decided_from.as_ref()).await?;
+            writer.status(status, class.status.as_ref()).await?;
         }
-        self.said = true;
-        written
+        Ok(Applied {
+            class: writer.into_owner(),
+            rejected,
+        })
     }
+}
 
-    async fn all(&mut self, writes: &[Write]) -> Result<(), PassError> {
-        for write in writes {
-            let wanted = match write {
-                Write::AddFinalizer => true,
-                Write::RemoveFinalizer => false,
-            };
-            self.writer.finalizer(Finalizer::EngineClass, wanted).await?;
-            self.attempts.progressed();
-        }
-        Ok(())
+async fn write_all(
+    writer: &mut Writer<'_, FireboltEngineClass>,
+    planned: &[ClassWrite],
+    backoff: &mut Backoff,
+) -> Result<(), ReconcileError> {
+    for write in planned {
+        let present = match write {
+            ClassWrite::AddFinalizer => true,
+            ClassWrite::RemoveFinalizer => false,
+        };
+        writer.set_finalizer(Finalizer::EngineClass.key(), present).await?;
+        backoff.reset();
     }
+    Ok(())
 }

@@ -1,26 +1,27 @@
 //! What is measured about engine classes.
 
+use firebolt_runtime::reconciler::ReconcileMetrics;
 use prometheus_client::registry::Registry;
 
 use super::gauges::EngineClassGauges;
-use crate::queue::WorkMetrics;
+use crate::kind_metrics::KindMetrics;
 
 /// The metrics of engine classes.
 #[derive(Debug)]
 pub struct EngineClassMetrics {
     /// The state of each class.
-    pub gauges: EngineClassGauges,
-    /// The work on them.
-    pub work: WorkMetrics,
+    pub(crate) gauges: EngineClassGauges,
+    /// What is measured of every kind.
+    pub(crate) kind: KindMetrics,
 }
 
 impl EngineClassMetrics {
     /// Registers all of them.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
         let registry = registry.sub_registry_with_prefix("firebolt_engine_class");
         Self {
             gauges: EngineClassGauges::register(registry),
-            work: WorkMetrics::register(registry, "engine class", "engine classes"),
+            kind: KindMetrics::register(registry, reconciles, "fireboltengineclass", "engine classes"),
         }
     }
 }

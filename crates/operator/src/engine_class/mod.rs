@@ -1,46 +1,41 @@
-//! The controller of engine classes: one pass after another over each.
+//! The controller of engine classes.
 //!
 //! ```text
-//! watches ──► queue ──► observe ──► plan ──► apply ──► events
-//!                       (reads)     (pure)   (writes)
+//! watches ──► queue ──► observe ──► plan ────────────────► apply ──► report
+//!                       (reads)     (pure, in the core)    (writes)  (events, metrics)
 //! ```
 //!
-//! `plan` in the core decides; everything here carries out the contract of its caller. What a class means to engines is
-//! none of this: they read it for themselves.
+//! `plan` in the core decides. What a class means for engines is not handled here: engines read their class themselves.
 
 mod apply;
-mod decide;
 mod gauges;
-mod memory;
 mod metrics;
 mod observe;
-mod pass;
-pub mod watches;
+mod reconcile;
+mod reconciler;
+mod report;
+mod state;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 
+use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
 pub use self::metrics::EngineClassMetrics;
-use crate::controller::{self, Kind};
-use crate::events;
-use crate::key::ObjectKey;
-use crate::process::Context;
-use pass::Controller;
+use self::reconciler::EngineClassReconciler;
+use crate::context::Context;
+use crate::{controller, events};
 
-/// Looks after all classes until `stop`, then lets passes under way come to their end.
-pub async fn run(context: Context, stop: CancellationToken) {
-    let (recorder, sending) = events::recorder(context.client.clone(), &context.settings.identity);
-    let controller = Arc::new(Controller::new(context.clone(), recorder));
-    let look = |key: ObjectKey| {
-        let controller = Arc::clone(&controller);
-        async move { controller.look(&key).await }
-    };
-    let kind = Kind {
-        inbox: &context.inboxes.engine_classes,
-        objects: &context.caches.engine_classes,
-        work: &context.metrics.engine_classes().work,
+/// Reconciles all classes until `stop`, then lets running reconciles end.
+pub(crate) async fn run(context: Context, metrics: Arc<EngineClassMetrics>, stop: CancellationToken) {
+    let (recorder, broadcaster) = events::recorder(context.client.clone(), &context.settings.identity);
+    let controller = Controller {
+        objects: Arc::clone(context.caches.engine_classes.store()),
+        pending: Arc::clone(&context.pending.engine_classes),
+        metrics: metrics.kind.controller.clone(),
         workers: usize::from(context.settings.workers),
     };
-    controller::run(kind, stop, |stop| sending.run(stop), look).await;
+    let reconciler = EngineClassReconciler::new(context, recorder, metrics);
+    controller::run(reconciler, controller, |stop| broadcaster.run(stop), stop).await;
 }

@@ -1,20 +1,34 @@
-//! Which engines refer to a class: from the caches where a stale look is harmless, live where the next write cannot be
-//! undone.
+//! All reads of a reconcile: from the caches where an outdated read is harmless, live where the next write cannot be undone.
 
+use firebolt_api::FireboltEngineClass;
+use firebolt_core::plan::Reads;
 use firebolt_core::plan::engine_class::{Observed, Source};
+use firebolt_runtime::{ObjectKey, ReconcileError};
 use kube::Client;
 
-use crate::key::ObjectKey;
-use crate::referring::{self, Referring};
-use crate::watches::Caches;
-use crate::write::PassError;
+use super::reconciler::EngineClassReconciler;
+use crate::caches::{Caches, ENGINES_BY_CLASS};
+use crate::engine_references::{self, EngineReferences};
 
-/// What the caches show.
-pub fn cached(caches: &Caches, class: &ObjectKey, deleting: bool) -> Observed {
+impl EngineClassReconciler {
+    /// Reads which engines reference a class.
+    pub(super) async fn observe(&self, class: &FireboltEngineClass, reads: Reads) -> Result<Observed, ReconcileError> {
+        match reads {
+            Reads::Cached => Ok(cached(&self.context.caches, class)),
+            // A class has no children.
+            Reads::LiveChildren | Reads::Live => live(&self.context.client, class).await,
+        }
+    }
+}
+
+/// The engines in the caches.
+fn cached(caches: &Caches, class: &FireboltEngineClass) -> Observed {
+    let key = ObjectKey::of(class);
+    let deleting = class.metadata.deletion_timestamp.is_some();
     Observed {
-        bound: caches.engines.of_class(class),
+        bound: caches.engines.names_by_index(ENGINES_BY_CLASS, &key),
         unreadable: if deleting {
-            caches.engines.unreadable_in(&class.namespace)
+            caches.engines.unreadable_in(&key.namespace)
         } else {
             Vec::new()
         },
@@ -22,11 +36,13 @@ pub fn cached(caches: &Caches, class: &ObjectKey, deleting: bool) -> Observed {
     }
 }
 
-/// What the API server says.
-pub async fn live(client: &Client, class: &ObjectKey) -> Result<Observed, PassError> {
-    let refers = |name: Option<&String>| name == Some(&class.name);
-    let referring = referring::live(client, class, |engine| refers(engine.spec.engine_class_ref.as_ref()));
-    let Referring { bound, unreadable } = referring.await?;
+/// The engines that the API server lists.
+async fn live(client: &Client, class: &FireboltEngineClass) -> Result<Observed, ReconcileError> {
+    let key = ObjectKey::of(class);
+    let references = engine_references::live(client, &key, |engine| {
+        engine.spec.engine_class_ref.as_ref() == Some(&key.name)
+    });
+    let EngineReferences { bound, unreadable } = references.await?;
     Ok(Observed {
         bound,
         unreadable,

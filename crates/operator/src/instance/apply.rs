@@ -1,92 +1,176 @@
-//! The writes of a plan, in its order, up to the first failure. Every prefix is a safe place to die.
+//! All writes of a reconcile. Every prefix of the writes of a plan is a safe place to stop.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is one of the files that write to the cluster"
+)]
 
 use std::collections::BTreeMap;
 
 use firebolt_api::FireboltInstance;
-use firebolt_api::key::Finalizer;
-use firebolt_core::plan::instance::{Component, Kind, Object, Plan, Write};
+use firebolt_api::condition::InstanceReason;
+use firebolt_api::key::{FIELD_MANAGER, Finalizer};
+use firebolt_core::compare::instance::{AcceptedDrift, Rendered, rendered};
+use firebolt_core::plan::Event;
+use firebolt_core::plan::instance::{Component, InstanceObject, InstanceObjectKind, InstanceWrite, stuck};
 use firebolt_core::render::instance::postgres_credentials;
+use firebolt_process::error::shortened;
+use firebolt_runtime::reconciler::Backoff;
+use firebolt_runtime::write::{Child, FieldOwnership, Writer};
+use firebolt_runtime::{ErrorClass, ObjectKey, ReconcileError};
+use jiff::Timestamp;
+use k8s_openapi::Metadata;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PropagationPolicy;
 use serde_json::json;
+use tracing::{debug, warn};
 
-use super::decide::Decision;
 use super::identity::fresh_password;
-use super::memory::{Mark, Memory};
-use super::objects::{Rendered, rendered};
-use crate::key::ObjectKey;
-use crate::process::Context;
-use crate::queue::Attempts;
-use crate::write::{Child, Fields, PassError, Writer, Written};
+use super::reconciler::{InstanceReconciler, Planned};
+use super::state::State;
 
-/// What carries out the writes of one pass.
-pub struct Apply<'a> {
-    writer: Writer<'a, FireboltInstance>,
-    decision: &'a Decision,
-    attempts: &'a mut Attempts,
-    settled: &'a mut BTreeMap<Object, Mark>,
-    /// The component whose object is being written.
-    pub at: Option<Component>,
+/// The longest message of the API server that is reported.
+const LONGEST_MESSAGE: usize = 1000;
+
+/// What became of the writes of a plan.
+pub(super) enum Applied {
+    /// All were made. The instance after the last write to it.
+    Complete(Box<FireboltInstance>),
+    /// The API server rejected an object. The next reconcile reports it and goes on with the other components.
+    Rejected,
 }
 
-impl<'a> Apply<'a> {
-    pub fn new(
-        context: &'a Context,
-        instance: FireboltInstance,
-        decision: &'a Decision,
-        memory: &'a mut Memory,
-    ) -> Self {
-        Self {
-            writer: writer(context, instance, &mut memory.written),
-            decision,
-            attempts: &mut memory.attempts,
-            settled: &mut memory.settled,
+impl InstanceReconciler {
+    /// Makes the writes of a plan in its order, up to the first failure, and the status last.
+    pub(super) async fn apply(
+        &self,
+        instance: &FireboltInstance,
+        planned: &Planned,
+        state: &mut State,
+    ) -> Result<Applied, ReconcileError> {
+        let mut apply = Apply {
+            writer: Writer::new(&self.access, instance.clone(), &mut state.expectations),
+            planned,
+            backoff: &mut state.backoff,
+            accepted: &mut state.own.accepted,
             at: None,
-        }
+        };
+        let (done, at) = (apply.all().await, apply.at);
+        let after = apply.writer.into_owner();
+        let Err(error) = done else {
+            for component in planned.plan.writes.iter().filter_map(component) {
+                state.own.rejections.overcome(component);
+            }
+            return Ok(Applied::Complete(Box::new(after)));
+        };
+        let (ErrorClass::Rejected(message), ReconcileError::Write { verb, kind, object, .. }, Some(component)) =
+            (error.class(), &error, at)
+        else {
+            return Err(error);
+        };
+        let message = format!(
+            "The API server rejected the request to {verb} {kind} {}: {}. Correct the spec of the instance, or the policy or \
+             quota that rejects it; the operator keeps trying.",
+            object.name,
+            shortened(message.trim_end_matches('.'), LONGEST_MESSAGE)
+        );
+        warn!("request rejected: {error}");
+        state.expectations.invalidate();
+        state
+            .own
+            .rejections
+            .add(component, instance.metadata.generation, message);
+        Ok(Applied::Rejected)
     }
 
-    /// Writes everything, the status last. Gives back the instance as that left it.
-    pub async fn plan(&mut self, plan: &Plan) -> Result<FireboltInstance, PassError> {
-        let decided_from = self.writer.root.status.clone();
+    /// Writes to the status that the API server rejects a request, so that the instance cannot be reconciled. Best effort:
+    /// the error itself is what the reconcile ends in. Returns the event that goes with it.
+    pub(super) async fn apply_stuck(
+        &self,
+        instance: &FireboltInstance,
+        error: &ReconcileError,
+        state: &mut State,
+    ) -> Option<Event> {
+        let rejection = error.rejection()?;
+        let message = format!(
+            "The operator cannot {}: {}. Correct what rejects it; the operator keeps trying.",
+            error.attempt(),
+            shortened(rejection.trim_end_matches('.'), LONGEST_MESSAGE)
+        );
+        let status = stuck(instance, message.clone(), Timestamp::now())?;
+        let mut writer = Writer::new(&self.access, instance.clone(), &mut state.expectations);
+        match writer.patch_status(&status).await {
+            Ok(()) => Some(Event::warning(<&str>::from(InstanceReason::EnsureFailed), message)),
+            Err(error) => {
+                debug!("report a rejection: {error}");
+                None
+            }
+        }
+    }
+}
+
+struct Apply<'a> {
+    writer: Writer<'a, FireboltInstance>,
+    planned: &'a Planned,
+    backoff: &'a mut Backoff,
+    accepted: &'a mut BTreeMap<InstanceObject, AcceptedDrift>,
+    /// The component whose object is being written.
+    at: Option<Component>,
+}
+
+impl Apply<'_> {
+    async fn all(&mut self) -> Result<(), ReconcileError> {
+        let plan = &self.planned.plan;
+        let planned_from = self.writer.owner().status.clone();
         if plan.writes.first().is_some_and(|write| !guards_itself(write)) {
             self.writer.confirm().await?;
         }
         for write in &plan.writes {
             self.at = component(write);
             self.write(write).await?;
-            self.attempts.progressed();
+            self.backoff.reset();
         }
         self.at = None;
         if let Some(status) = &plan.status {
-            self.writer.status(status, decided_from.as_ref()).await?;
+            self.writer.status(status, planned_from.as_ref()).await?;
         }
-        Ok(self.writer.root.clone())
+        Ok(())
     }
 
-    async fn write(&mut self, write: &Write) -> Result<(), PassError> {
+    /// Who set the fields of an object.
+    fn ownership(&self, object: InstanceObject) -> FieldOwnership {
+        let objects = &self.planned.snapshot.objects;
+        let metadata = objects.metadata(object, &self.planned.desired.effective.name);
+        metadata.map_or(FieldOwnership::Created, |metadata| {
+            FieldOwnership::of(metadata, FIELD_MANAGER)
+        })
+    }
+
+    async fn write(&mut self, write: &InstanceWrite) -> Result<(), ReconcileError> {
         match write {
-            Write::AddFinalizer => self.writer.finalizer(Finalizer::Instance, true).await,
-            Write::RemoveFinalizer => self.writer.finalizer(Finalizer::Instance, false).await,
-            Write::SetId(id) => self.writer.patch(json!({ "spec": { "id": id } })).await,
-            Write::Create(Object::PostgresCredentials) => {
-                // Made here and kept nowhere else; never written a second time.
-                let secret = postgres_credentials(&self.decision.wish.effective, &fresh_password());
+            InstanceWrite::AddFinalizer => self.writer.set_finalizer(Finalizer::Instance.key(), true).await,
+            InstanceWrite::RemoveFinalizer => self.writer.set_finalizer(Finalizer::Instance.key(), false).await,
+            InstanceWrite::SetId(id) => self.writer.patch(json!({ "spec": { "id": id } })).await,
+            InstanceWrite::Create(InstanceObject::PostgresCredentials) => {
+                // Generated here and kept nowhere else; never written a second time.
+                let secret = postgres_credentials(&self.planned.desired.effective, &fresh_password());
                 self.writer.create(&secret).await.map(drop)
             }
-            Write::Create(object) | Write::Apply(object) => self.put(*object).await,
-            Write::Delete { kind, name, uid } => self.delete(*kind, name, uid).await,
+            InstanceWrite::Create(object) | InstanceWrite::Apply(object) => self.put(*object).await,
+            InstanceWrite::Delete { kind, name, uid } => self.delete(*kind, name, uid).await,
         }
     }
 
-    async fn put(&mut self, object: Object) -> Result<(), PassError> {
-        let hash = self.decision.credentials_hash.as_deref();
-        match rendered(object, &self.decision.wish.effective, hash) {
-            // Planned from credentials that are not known: there is another look due.
-            None => Err(PassError::Outdated {
-                object: ObjectKey::of(&self.writer.root),
+    async fn put(&mut self, object: InstanceObject) -> Result<(), ReconcileError> {
+        let hash = self.planned.credentials_hash.as_deref();
+        match rendered(object, &self.planned.desired.effective, hash) {
+            // Planned from credentials that are not known: another reconcile is due.
+            None => Err(ReconcileError::Conflict {
+                object: ObjectKey::of(self.writer.owner()),
             }),
             // Boxed, because these are large.
             Some(Rendered::StatefulSet(rendered)) => Box::pin(self.put_one(object, rendered)).await,
@@ -100,70 +184,60 @@ impl<'a> Apply<'a> {
         }
     }
 
-    async fn put_one<K: Child>(&mut self, object: Object, rendered: K) -> Result<(), PassError> {
-        let written = match self.decision.observed.objects.get(&object) {
+    async fn put_one<K: Child + Metadata<Ty = ObjectMeta>>(
+        &mut self,
+        object: InstanceObject,
+        rendered: K,
+    ) -> Result<(), ReconcileError> {
+        let written = match self.planned.observed.objects.get(&object) {
             None => self.writer.create(&rendered).await?,
-            Some(seen) => {
-                let fields = self.decision.fields.get(&object).copied().unwrap_or(Fields::Created);
-                self.writer.apply(rendered.clone(), &seen.meta.uid, fields).await?
+            Some(live) => {
+                let fields = self.ownership(object);
+                self.writer.apply(rendered.clone(), &live.meta.uid, fields).await?
             }
         };
-        // Whatever a policy of the cluster makes of it is not repaired for ever.
-        let mark = Mark::of(&rendered, &written);
-        if mark.is_clean() {
-            self.settled.remove(&object);
-        } else {
-            self.settled.insert(object, mark);
-        }
+        // Whatever an admission policy of the cluster makes of it is not corrected for ever.
+        match AcceptedDrift::between(&rendered, &written) {
+            None => self.accepted.remove(&object),
+            Some(drift) => self.accepted.insert(object, drift),
+        };
         Ok(())
     }
 
-    async fn delete(&mut self, kind: Kind, name: &str, uid: &str) -> Result<(), PassError> {
-        // With pods: they go first, so that what is gone is really gone.
+    async fn delete(&mut self, kind: InstanceObjectKind, name: &str, uid: &str) -> Result<(), ReconcileError> {
+        // With pods: these are deleted first, so that nothing runs once the object is gone.
         let (with_pods, alone) = (PropagationPolicy::Foreground, PropagationPolicy::Background);
         let writer = &mut self.writer;
         match kind {
-            Kind::StatefulSet => writer.delete::<StatefulSet>(name, uid, with_pods).await,
-            Kind::Deployment => writer.delete::<Deployment>(name, uid, with_pods).await,
-            Kind::Service => writer.delete::<Service>(name, uid, alone).await,
-            Kind::ConfigMap => writer.delete::<ConfigMap>(name, uid, alone).await,
-            Kind::Secret => writer.delete::<Secret>(name, uid, alone).await,
-            Kind::ServiceAccount => writer.delete::<ServiceAccount>(name, uid, alone).await,
-            Kind::Role => writer.delete::<Role>(name, uid, alone).await,
-            Kind::RoleBinding => writer.delete::<RoleBinding>(name, uid, alone).await,
-            Kind::PodDisruptionBudget => writer.delete::<PodDisruptionBudget>(name, uid, alone).await,
-            Kind::PersistentVolumeClaim => writer.delete::<PersistentVolumeClaim>(name, uid, alone).await,
+            InstanceObjectKind::StatefulSet => writer.delete::<StatefulSet>(name, uid, with_pods).await,
+            InstanceObjectKind::Deployment => writer.delete::<Deployment>(name, uid, with_pods).await,
+            InstanceObjectKind::Service => writer.delete::<Service>(name, uid, alone).await,
+            InstanceObjectKind::ConfigMap => writer.delete::<ConfigMap>(name, uid, alone).await,
+            InstanceObjectKind::Secret => writer.delete::<Secret>(name, uid, alone).await,
+            InstanceObjectKind::ServiceAccount => writer.delete::<ServiceAccount>(name, uid, alone).await,
+            InstanceObjectKind::Role => writer.delete::<Role>(name, uid, alone).await,
+            InstanceObjectKind::RoleBinding => writer.delete::<RoleBinding>(name, uid, alone).await,
+            InstanceObjectKind::PodDisruptionBudget => writer.delete::<PodDisruptionBudget>(name, uid, alone).await,
+            InstanceObjectKind::PersistentVolumeClaim => writer.delete::<PersistentVolumeClaim>(name, uid, alone).await,
         }
     }
 }
 
-/// What writes on behalf of an instance.
-pub fn writer<'a>(
-    context: &'a Context,
-    instance: FireboltInstance,
-    written: &'a mut Written<FireboltInstance>,
-) -> Writer<'a, FireboltInstance> {
-    Writer {
-        client: &context.client,
-        term: &context.term,
-        metrics: &context.metrics.instances().work,
-        root: instance,
-        written,
-    }
-}
-
-/// Writes to the instance itself carry the version that they were decided from.
-fn guards_itself(write: &Write) -> bool {
+/// Writes to the instance itself contain the version that they were planned from.
+fn guards_itself(write: &InstanceWrite) -> bool {
     match write {
-        Write::AddFinalizer | Write::RemoveFinalizer | Write::SetId(_) => true,
-        Write::Create(_) | Write::Apply(_) | Write::Delete { .. } => false,
+        InstanceWrite::AddFinalizer | InstanceWrite::RemoveFinalizer | InstanceWrite::SetId(_) => true,
+        InstanceWrite::Create(_) | InstanceWrite::Apply(_) | InstanceWrite::Delete { .. } => false,
     }
 }
 
 /// The component that an object to be written belongs to.
-fn component(write: &Write) -> Option<Component> {
+fn component(write: &InstanceWrite) -> Option<Component> {
     match write {
-        Write::Create(object) | Write::Apply(object) => Some(object.component()),
-        Write::AddFinalizer | Write::RemoveFinalizer | Write::SetId(_) | Write::Delete { .. } => None,
+        InstanceWrite::Create(object) | InstanceWrite::Apply(object) => Some(object.component()),
+        InstanceWrite::AddFinalizer
+        | InstanceWrite::RemoveFinalizer
+        | InstanceWrite::SetId(_)
+        | InstanceWrite::Delete { .. } => None,
     }
 }

@@ -1,139 +1,59 @@
-//! The state of each instance as gauges, read from the caches when somebody asks: they need no upkeep and vanish with their
-//! instance.
+//! The gauges of each instance.
 
 use firebolt_api::condition::InstanceCondition;
-use firebolt_api::{FireboltInstance, InstancePhase};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use firebolt_runtime::ObjectKey;
+use firebolt_runtime::reconciler::LastSuccess;
 use prometheus_client::registry::Registry;
-use strum::IntoEnumIterator;
 
-use crate::key::ObjectKey;
-use crate::queue::Reconciled;
-use crate::watches::Caches;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Instance {
-    namespace: String,
-    name: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InPhase {
-    namespace: String,
-    name: String,
-    phase: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfCondition {
-    namespace: String,
-    name: String,
-    r#type: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Info {
-    namespace: String,
-    name: String,
-    id: String,
-    postgres_mode: &'static str,
-}
+use crate::caches::Caches;
+use crate::status_gauges::{Labels, ObjectGauge, StatusGauges, set, with};
 
 /// One set of gauges per instance.
-#[derive(Debug, Default)]
-pub struct InstanceGauges {
-    status_phase: Family<InPhase, Gauge>,
-    status_condition: Family<OfCondition, Gauge>,
-    info: Family<Info, Gauge>,
-    last_reconciled: Family<Instance, Gauge>,
+#[derive(Debug)]
+pub(crate) struct InstanceGauges {
+    status: StatusGauges,
+    info: ObjectGauge,
 }
 
 impl InstanceGauges {
-    /// Registers all of them, under names without the prefix.
-    pub fn register(registry: &mut Registry) -> Self {
-        let own = Self::default();
-        registry.register(
-            "status_phase",
-            "1 for the phase of the instance, 0 for the others",
-            own.status_phase.clone(),
-        );
-        registry.register(
-            "status_condition",
-            "1 if the condition is True",
-            own.status_condition.clone(),
-        );
+    /// Registers the gauges under the prefix of the registry.
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let gauges = Self {
+            status: StatusGauges::register_with_phases(registry),
+            info: ObjectGauge::default(),
+        };
         registry.register(
             "info",
-            "1, with the identity of the instance and whose PostgreSQL it uses",
-            own.info.clone(),
+            "Always 1, with the ID of the instance and whether its PostgreSQL is internal",
+            gauges.info.clone(),
         );
-        registry.register(
-            "last_reconciled_timestamp",
-            "When the last pass without error ended, in seconds since 1970",
-            own.last_reconciled.clone(),
-        );
-        own
+        gauges
     }
 
-    /// Shows no instance: a standby has none to tell of.
-    pub fn clear(&self) {
-        self.status_phase.clear();
-        self.status_condition.clear();
+    /// Shows no instance.
+    pub(crate) fn clear(&self) {
+        self.status.clear();
         self.info.clear();
-        self.last_reconciled.clear();
     }
 
-    /// Shows every instance as the caches have it.
-    pub fn fill(&self, caches: &Caches, reconciled: &Reconciled) {
+    /// Shows every instance in the caches.
+    pub(crate) fn fill(&self, caches: &Caches, last_success: &LastSuccess) {
         self.clear();
         for instance in caches.instances.all() {
-            if let Ok(instance) = &instance.0 {
-                self.show(instance, &ObjectKey::of(instance), reconciled);
-            }
-        }
-    }
-
-    fn show(&self, instance: &FireboltInstance, key: &ObjectKey, reconciled: &Reconciled) {
-        let (namespace, name) = (|| key.namespace.clone(), || key.name.clone());
-        let status = instance.status.clone().unwrap_or_default();
-        for phase in InstancePhase::iter() {
-            let labels = InPhase {
-                namespace: namespace(),
-                name: name(),
-                phase: phase.into(),
-            };
-            let is_in = status.phase == Some(phase);
-            self.status_phase.get_or_create(&labels).set(i64::from(is_in));
-        }
-        for condition in InstanceCondition::iter() {
-            let r#type: &'static str = condition.into();
-            let labels = OfCondition {
-                namespace: namespace(),
-                name: name(),
-                r#type,
-            };
-            let mut conditions = status.conditions.iter();
-            let holds = conditions.any(|known| known.type_ == r#type && known.status == "True");
-            self.status_condition.get_or_create(&labels).set(i64::from(holds));
-        }
-        let info = Info {
-            namespace: namespace(),
-            name: name(),
-            id: instance.spec.id.clone().unwrap_or_default(),
-            postgres_mode: match instance.spec.metadata.postgres {
+            let Ok(instance) = &instance.0 else { continue };
+            let key = ObjectKey::of(instance);
+            let labels: Labels = vec![("namespace", key.namespace.clone()), ("name", key.name.clone())];
+            let status = instance.status.as_ref();
+            self.status.set_phase(&labels, status.and_then(|status| status.phase));
+            let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+            self.status.set_conditions::<InstanceCondition>(&labels, conditions);
+            self.status.set_last_success(&labels, last_success.get(&key));
+            let postgres = match instance.spec.metadata.postgres {
                 Some(_) => "external",
                 None => "internal",
-            },
-        };
-        self.info.get_or_create(&info).set(1);
-        if let Some(time) = reconciled.last(key) {
-            let labels = Instance {
-                namespace: namespace(),
-                name: name(),
             };
-            self.last_reconciled.get_or_create(&labels).set(time.as_second());
+            let with_id = with(&labels, "id", instance.spec.id.clone().unwrap_or_default());
+            set(&self.info, &with(&with_id, "postgres_mode", postgres), 1);
         }
     }
 }

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use firebolt_core::plan::instance::Component;
+use firebolt_runtime::metrics::Histograms;
+use firebolt_runtime::reconciler::ReconcileMetrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::gauges::InstanceGauges;
-use crate::queue::{Histograms, WorkMetrics};
+use crate::kind_metrics::KindMetrics;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {
@@ -20,9 +22,9 @@ struct Of {
 #[derive(Debug)]
 pub struct InstanceMetrics {
     /// The state of each instance.
-    pub gauges: InstanceGauges,
-    /// The work on them.
-    pub work: WorkMetrics,
+    pub(crate) gauges: InstanceGauges,
+    /// What is measured of every kind.
+    pub(crate) kind: KindMetrics,
     component_ready: Histograms<Of>,
 }
 
@@ -33,11 +35,11 @@ fn slow() -> Histogram {
 
 impl InstanceMetrics {
     /// Registers all of them.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
         let registry = registry.sub_registry_with_prefix("firebolt_instance");
         let own = Self {
             gauges: InstanceGauges::register(registry),
-            work: WorkMetrics::register(registry, "instance", "instances"),
+            kind: KindMetrics::register(registry, reconciles, "fireboltinstance", "instances"),
             component_ready: Family::new_with_constructor(slow),
         };
         registry.register(

@@ -1,53 +1,43 @@
-//! The controller of instances: one pass after another over each.
+//! The controller of instances.
 //!
 //! ```text
-//! watches ──► queue ──► observe ──► desired ──► plan ──► apply ──► events
-//!                       (reads)     (pure)      (pure)   (writes)
+//! watches ──► queue ──► observe ──► desired, compare, plan ──► apply ──► report
+//!                       (reads)     (pure, in the core)        (writes)  (events, metrics)
 //! ```
 //!
-//! `plan` in the core decides; everything here carries out the contract of its caller.
+//! The folders of all kinds have the same files.
 
 mod apply;
-mod credentials;
-mod decide;
-mod desired;
-#[cfg(test)]
-mod fixture;
-mod found;
 mod gauges;
 mod identity;
-mod memory;
 mod metrics;
-mod objects;
 mod observe;
-mod pass;
-pub mod watches;
+mod reconcile;
+mod reconciler;
+mod report;
+mod state;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 
+use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::identity::fresh_id;
 pub use self::metrics::InstanceMetrics;
-use crate::controller::{self, Kind};
-use crate::events;
-use crate::key::ObjectKey;
-use crate::process::Context;
-use pass::Controller;
+use crate::context::Context;
+use crate::{controller, events};
+use reconciler::InstanceReconciler;
 
-/// Looks after all instances until `stop`, then lets passes under way come to their end.
-pub async fn run(context: Context, stop: CancellationToken) {
-    let (recorder, sending) = events::recorder(context.client.clone(), &context.settings.identity);
-    let controller = Arc::new(Controller::new(context.clone(), recorder));
-    let look = |key: ObjectKey| {
-        let controller = Arc::clone(&controller);
-        Box::pin(async move { controller.look(&key).await })
-    };
-    let kind = Kind {
-        inbox: &context.inboxes.instances,
-        objects: &context.caches.instances,
-        work: &context.metrics.instances().work,
+/// Reconciles all instances until `stop`, then lets running reconciles end.
+pub(crate) async fn run(context: Context, metrics: Arc<InstanceMetrics>, stop: CancellationToken) {
+    let (recorder, broadcaster) = events::recorder(context.client.clone(), &context.settings.identity);
+    let controller = Controller {
+        objects: Arc::clone(context.caches.instances.store()),
+        pending: Arc::clone(&context.pending.instances),
+        metrics: metrics.kind.controller.clone(),
         workers: usize::from(context.settings.workers),
     };
-    controller::run(kind, stop, |stop| sending.run(stop), look).await;
+    let reconciler = InstanceReconciler::new(context, recorder, metrics);
+    controller::run(reconciler, controller, |stop| broadcaster.run(stop), stop).await;
 }

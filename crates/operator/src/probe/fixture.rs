@@ -1,93 +1,92 @@
-//! Pods that answer as they are told, for tests of the pool in paused time.
+//! Pods with scripted responses, for tests of the pool with paused time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use firebolt_runtime::ObjectKey;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Assignment, Hooks, Pool, Purpose, ScrapeError, Subject, Target, Transport};
-use crate::key::ObjectKey;
+use super::{Assignment, Hooks, Pool, ProbePod, Purpose, ScrapeError, Target, Transport};
 
-/// How long a black hole keeps a scrape, as the deadline of the real one does.
-pub(super) const BLACK_HOLE: Duration = Duration::from_secs(10);
+/// How long the scrape of an unresponsive pod takes: the real timeout.
+pub(super) const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a pod answers: after a time, with a number of queries or not at all.
+/// How a pod responds: after a delay, with a number of queries or an error.
 #[derive(Clone)]
-pub(super) struct Manner(pub(super) Duration, pub(super) Result<u64, ScrapeError>);
+pub(super) struct PodBehaviour(pub(super) Duration, pub(super) Result<u64, ScrapeError>);
 
-/// A question that was begun.
+/// A scrape that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct StartedScrape {
     pub(super) at: Duration,
     pub(super) pod: String,
 }
 
 #[derive(Default)]
-struct Seen {
-    subjects: HashMap<ObjectKey, Vec<Subject>>,
-    manners: HashMap<String, Manner>,
-    questions: Vec<Question>,
+struct Recorded {
+    pods: HashMap<ObjectKey, Vec<ProbePod>>,
+    behaviours: HashMap<String, PodBehaviour>,
+    scrapes: Vec<StartedScrape>,
     notified: Vec<(Duration, ObjectKey)>,
     measured: Vec<(Duration, bool)>,
-    under_way: usize,
-    most_under_way: usize,
+    running: usize,
+    most_running: usize,
 }
 
-/// Pods, a clock, and all that the pool did.
+/// Scripted pods, a clock, and a record of what the pool did.
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct FakePods {
     start: Instant,
-    seen: Arc<Mutex<Seen>>,
+    recorded: Arc<Mutex<Recorded>>,
 }
 
 /// Counts a scrape for as long as it is not dropped.
-struct UnderWay(World);
+struct RunningScrape(FakePods);
 
-impl Drop for UnderWay {
+impl Drop for RunningScrape {
     fn drop(&mut self) {
-        self.0.with(|seen| seen.under_way -= 1);
+        self.0.with(|recorded| recorded.running -= 1);
     }
 }
 
-impl World {
+impl FakePods {
     pub(super) fn new() -> Self {
         Self {
             start: Instant::now(),
-            seen: Arc::default(),
+            recorded: Arc::default(),
         }
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
-        look(&mut self.seen.lock().unwrap())
+    fn with<T>(&self, access: impl FnOnce(&mut Recorded) -> T) -> T {
+        access(&mut self.recorded.lock().unwrap())
     }
 
-    /// Gives an engine pods that all answer in this manner. Their names are those of the engine and a number.
-    pub(super) fn engine(&self, name: &str, pods: usize, manner: &Manner) -> ObjectKey {
+    /// Gives an engine pods that all behave the same. They are named after the engine, with a number.
+    pub(super) fn engine(&self, name: &str, pods: usize, behaviour: &PodBehaviour) -> ObjectKey {
         let pods = (0..pods).map(|number| format!("{name}-{number}"));
-        let subjects = pods.map(|pod| {
-            self.pod(&pod, manner);
-            Subject::Ask(Target {
+        let pods = pods.map(|pod| {
+            self.pod(&pod, behaviour);
+            ProbePod::Scrape(Target {
                 namespace: "team".to_owned(),
                 pod,
                 ip: None,
             })
         });
-        let subjects = subjects.collect();
-        self.subjects(name, subjects)
+        self.engine_with(name, pods.collect())
     }
 
-    pub(super) fn subjects(&self, name: &str, subjects: Vec<Subject>) -> ObjectKey {
+    pub(super) fn engine_with(&self, name: &str, pods: Vec<ProbePod>) -> ObjectKey {
         let key = ObjectKey::new("team", name);
-        self.with(|seen| seen.subjects.insert(key.clone(), subjects));
+        self.with(|recorded| recorded.pods.insert(key.clone(), pods));
         key
     }
 
-    pub(super) fn pod(&self, pod: &str, manner: &Manner) {
-        self.with(|seen| seen.manners.insert(pod.to_owned(), manner.clone()));
+    pub(super) fn pod(&self, pod: &str, behaviour: &PodBehaviour) {
+        self.with(|recorded| recorded.behaviours.insert(pod.to_owned(), behaviour.clone()));
     }
 
     pub(super) fn elapsed(&self) -> Duration {
@@ -98,73 +97,75 @@ impl World {
         Timestamp::UNIX_EPOCH + self.elapsed()
     }
 
-    pub(super) fn questions(&self) -> Vec<Question> {
-        self.with(|seen| seen.questions.clone())
+    pub(super) fn scrapes(&self) -> Vec<StartedScrape> {
+        self.with(|recorded| recorded.scrapes.clone())
     }
 
-    /// When each question was begun, in seconds.
-    pub(super) fn asked_at(&self) -> Vec<u64> {
-        self.questions().iter().map(|question| question.at.as_secs()).collect()
+    /// When each scrape was started, in seconds.
+    pub(super) fn scraped_at(&self) -> Vec<u64> {
+        self.scrapes().iter().map(|scrape| scrape.at.as_secs()).collect()
     }
 
     pub(super) fn notified(&self) -> Vec<(Duration, ObjectKey)> {
-        self.with(|seen| seen.notified.clone())
+        self.with(|recorded| recorded.notified.clone())
     }
 
     pub(super) fn measured(&self) -> Vec<(Duration, bool)> {
-        self.with(|seen| seen.measured.clone())
+        self.with(|recorded| recorded.measured.clone())
     }
 
-    pub(super) fn under_way(&self) -> usize {
-        self.with(|seen| seen.under_way)
+    pub(super) fn running(&self) -> usize {
+        self.with(|recorded| recorded.running)
     }
 
-    pub(super) fn most_under_way(&self) -> usize {
-        self.with(|seen| seen.most_under_way)
+    pub(super) fn most_running(&self) -> usize {
+        self.with(|recorded| recorded.most_running)
     }
 
     pub(super) fn pool(&self) -> Pool {
         let [asked, scraped, notified, measured, clock] = [(); 5].map(|()| self.clone());
         Pool::new(Hooks {
-            subjects: Arc::new(move |key, _| asked.with(|seen| seen.subjects.get(key).cloned().unwrap_or_default())),
+            list_pods: Arc::new(move |key, _| {
+                asked.with(|recorded| recorded.pods.get(key).cloned().unwrap_or_default())
+            }),
             scrape: Arc::new(move |target, _| Box::pin(scraped.clone().scrape(target))),
             notify: Arc::new(move |key| {
                 let at = notified.elapsed();
-                notified.with(|seen| seen.notified.push((at, key.clone())));
+                notified.with(|recorded| recorded.notified.push((at, key.clone())));
             }),
-            measure: Arc::new(move |took, told| measured.with(|seen| seen.measured.push((took, told)))),
+            measure: Arc::new(move |took, told| measured.with(|recorded| recorded.measured.push((took, told)))),
             now: Arc::new(move || clock.now()),
         })
     }
 
     async fn scrape(self, target: Target) -> Result<u64, ScrapeError> {
         let at = self.elapsed();
-        let Manner(time, answer) = self.with(|seen| {
-            seen.under_way += 1;
-            seen.most_under_way = seen.most_under_way.max(seen.under_way);
+        let PodBehaviour(time, answer) = self.with(|recorded| {
+            recorded.running += 1;
+            recorded.most_running = recorded.most_running.max(recorded.running);
             let pod = target.pod.clone();
-            seen.questions.push(Question { at, pod });
-            seen.manners[&target.pod].clone()
+            recorded.scrapes.push(StartedScrape { at, pod });
+            recorded.behaviours[&target.pod].clone()
         });
-        let _under_way = UnderWay(self);
+        let _running = RunningScrape(self);
         sleep(time).await;
         answer
     }
 }
 
-/// Answers at once.
-pub(super) fn queries(count: u64) -> Manner {
-    Manner(Duration::ZERO, Ok(count))
+/// Responds at once.
+pub(super) fn queries(count: u64) -> PodBehaviour {
+    PodBehaviour(Duration::ZERO, Ok(count))
 }
 
-/// Never answers.
-pub(super) fn black_hole() -> Manner {
-    Manner(BLACK_HOLE, Err(ScrapeError::Deadline(BLACK_HOLE)))
+/// Never responds.
+pub(super) fn unresponsive() -> PodBehaviour {
+    PodBehaviour(SCRAPE_TIMEOUT, Err(ScrapeError::Deadline(SCRAPE_TIMEOUT)))
 }
 
-/// Answers at once that it will not.
-pub(super) fn refusing() -> Manner {
-    Manner(Duration::ZERO, Err(ScrapeError::Status(500)))
+/// Responds at once with an error.
+pub(super) fn failing() -> PodBehaviour {
+    PodBehaviour(Duration::ZERO, Err(ScrapeError::Status(500)))
 }
 
 pub(super) fn drain(seconds: u64) -> Assignment {
@@ -184,7 +185,7 @@ pub(super) fn run(pool: &Pool) -> (CancellationToken, JoinHandle<()>) {
     (stop, tokio::spawn(async move { pool.run(stopped).await }))
 }
 
-/// Lets so much time pass, and a moment more for what is due at its end.
+/// Lets this much time pass, and one millisecond for what is due at its end.
 pub(super) async fn pass(time: Duration) {
     sleep(time + Duration::from_millis(1)).await;
 }

@@ -1,15 +1,15 @@
-//! How busy pods are, asked outside of reconciles.
+//! Counts the queries of pods, outside of reconciles.
 //!
-//! A reconcile never talks to a pod. It says what it wants to know about an engine ([`Pool::assign`]) and reads what was
-//! found so far ([`Pool::drain_sample`], [`Pool::activity_sample`]). The pool asks in its own time and has the engine
-//! looked at again after each sample.
+//! A reconcile never sends a request to a pod. It assigns a probe to an engine ([`Pool::assign`]) and reads the latest
+//! sample ([`Pool::drain_sample`], [`Pool::activity_sample`]). The pool takes samples in the background and triggers a
+//! reconcile of the engine after each.
 
-mod book;
 mod error;
 #[cfg(test)]
 mod fixture;
 mod pool;
 mod sample;
+mod schedule;
 mod scrape;
 
 use std::net::IpAddr;
@@ -24,52 +24,52 @@ pub use firebolt_api::MetricScrapeMode as Transport;
 pub use self::error::ScrapeError;
 pub use self::pool::Pool;
 pub use self::scrape::Scraper;
-use crate::key::ObjectKey;
+use firebolt_runtime::ObjectKey;
 
-/// What is to be known about an engine, from now until it is assigned anew.
+/// What to probe of an engine, until the next assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The identity of the engine. Another engine of the same name starts from nothing.
+    /// The UID of the engine. Another engine of the same name starts without samples.
     pub uid: String,
-    /// What the count is for.
+    /// The purpose of the samples.
     pub purpose: Purpose,
-    /// Whose queries are counted.
+    /// The generation whose queries are counted.
     pub generation: i64,
-    /// The time from the beginning of a sample to the beginning of the next.
+    /// The time from the start of a sample to the start of the next one.
     pub interval: Duration,
-    /// The way to the pods.
+    /// How the pods are reached.
     pub transport: Transport,
 }
 
-/// What a count is for.
+/// The purpose of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Giving up an old generation once it has no more queries.
+    /// Delete a draining generation once it has no queries.
     Drain,
-    /// Stopping an engine that nobody uses.
+    /// Stop an idle engine.
     Activity,
 }
 
-/// A pod to be asked.
+/// A pod to scrape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub pod: String,
-    /// Its address, if it has one by now.
+    /// Its IP address, if it has one.
     pub ip: Option<IpAddr>,
 }
 
 /// One pod of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// It is asked.
-    Ask(Target),
-    /// It has no queries, without being asked.
+pub enum ProbePod {
+    /// It is scraped.
+    Scrape(Target),
+    /// It has no queries; it is not scraped.
     Drained,
-    /// It cannot be asked: the sample fails.
-    Unaskable {
+    /// It cannot be scraped: the sample fails.
+    Unscrapable {
         /// Which pod.
         pod: String,
         /// Why, without a full stop.
@@ -79,21 +79,21 @@ pub enum Subject {
 
 /// The pods of an engine at this moment, in a fixed order: of several failures, that of the first pod is reported. Reads
 /// caches and does not block.
-pub type Subjects = Arc<dyn Fn(&ObjectKey, &Assignment) -> Vec<Subject> + Send + Sync>;
+pub type ListPods = Arc<dyn Fn(&ObjectKey, &Assignment) -> Vec<ProbePod> + Send + Sync>;
 
-/// Asks one pod for the number of its queries. Comes to an end by itself.
+/// Scrapes the number of queries of one pod. Has a timeout.
 pub type Scrape = Arc<dyn Fn(Target, Transport) -> BoxFuture<'static, Result<u64, ScrapeError>> + Send + Sync>;
 
-/// What the pool needs from its surroundings. None of it is called with a lock held.
+/// The functions that the pool calls, none of them with a lock held.
 #[derive(Clone)]
 pub struct Hooks {
-    /// Whom to ask.
-    pub subjects: Subjects,
-    /// How to ask; usually [`Scraper::into_hook`].
+    /// Lists the pods to scrape.
+    pub list_pods: ListPods,
+    /// Scrapes a pod; usually [`Scraper::into_hook`].
     pub scrape: Scrape,
-    /// Has the engine looked at again. Does not block.
+    /// Triggers a reconcile of the engine. Does not block.
     pub notify: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
-    /// Takes in how long a scrape took, and whether it told the number of queries.
+    /// Measures the duration of a scrape, and whether it succeeded.
     pub measure: Arc<dyn Fn(Duration, bool) + Send + Sync>,
     /// The wall clock.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,

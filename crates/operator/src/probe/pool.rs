@@ -1,33 +1,33 @@
-//! Takes the samples that are due, and no others.
+//! Takes the samples that are due.
 //!
-//! One loop with a schedule, and a task only for as long as a sample takes: an assignment at rest is an entry in a map,
-//! and with none of them due nothing wakes up.
+//! One loop with a schedule, and a task for each running sample: an idle assignment is an entry in a map and costs no
+//! wake-ups.
 //!
 //! # Bounds
 //!
-//! At most [`SAMPLES`] samples are taken at the same time, and each has one scrape of its own under way. Further scrapes
-//! of a sample run on [`SHARED_PLACES`] that all samples share, and are never waited for. So engines that do not answer
-//! can slow down others that have many pods, to one pod at a time, but keep none from being asked, until as many engines
-//! as there are samples do not answer at once.
+//! At most [`SAMPLES`] samples run at the same time, each with one scrape of its own. Further scrapes of a sample run
+//! on [`SHARED_PERMITS`] that all samples share, and are never waited for. So engines that do not respond can slow down
+//! others with many pods, to one pod at a time, but block none, unless as many engines as there are samples do not
+//! respond.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firebolt_core::plan::engine::{ActivitySample, DrainSample};
+use firebolt_runtime::ObjectKey;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::book::{Book, Finding, Job, Moment};
-use super::sample::tally;
+use super::sample::sum_over_pods;
+use super::schedule::{Moment, SampleJob, SampleResult, Schedule};
 use super::{Assignment, Hooks};
-use crate::key::ObjectKey;
 
-/// Samples at the same time. Together with the shared places well below the 1 024 open files that a process may have by
-/// default.
+/// Samples at the same time. Together with the shared permits well below the 1 024 open files that a process may have
+/// by default.
 const SAMPLES: usize = 256;
 /// Scrapes at the same time beyond one for each sample.
-const SHARED_PLACES: usize = 64;
+const SHARED_PERMITS: usize = 64;
 
 /// Counts the queries of engines, each at its own pace. Clones are the same pool.
 #[derive(Clone)]
@@ -37,38 +37,38 @@ pub struct Pool {
 
 struct Shared {
     hooks: Hooks,
-    book: Mutex<Book>,
+    schedule: Mutex<Schedule>,
     changed: Notify,
     samples: Semaphore,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 impl Pool {
-    /// A pool without assignments. Nothing is asked until [`Self::run`] runs.
+    /// A pool without assignments. Nothing is scraped until [`Self::run`] runs.
     #[must_use]
     pub fn new(hooks: Hooks) -> Self {
         let shared = Arc::new(Shared {
             hooks,
-            book: Mutex::default(),
+            schedule: Mutex::default(),
             changed: Notify::new(),
             samples: Semaphore::new(SAMPLES),
-            places: Semaphore::new(SHARED_PLACES),
+            permits: Semaphore::new(SHARED_PERMITS),
         });
         Self { shared }
     }
 
-    /// Says what is wanted of an engine; to be said again after each pass.
+    /// Sets the assignment of an engine, after each reconcile.
     ///
-    /// The same assignment as before changes nothing. Another interval keeps the samples. Any other change forgets them
-    /// and takes a first sample at once. None forgets them, and nothing is asked any more.
+    /// The same assignment as before changes nothing. Another interval keeps the samples. Any other change drops them
+    /// and takes a first sample at once. None drops them and stops the probes.
     pub fn assign(&self, key: &ObjectKey, assignment: Option<Assignment>) {
-        self.shared.book().assign(key, assignment, Instant::now());
+        self.shared.schedule().assign(key, assignment, Instant::now());
         self.shared.changed.notify_one();
     }
 
     /// Forgets everything about an engine that is gone, its count of failures included.
     pub fn forget(&self, key: &ObjectKey) {
-        self.shared.book().forget(key);
+        self.shared.schedule().forget(key);
         self.shared.changed.notify_one();
     }
 
@@ -77,7 +77,7 @@ impl Pool {
     /// It belongs to the engine that was last assigned under this name.
     #[must_use]
     pub fn drain_sample(&self, key: &ObjectKey) -> Option<DrainSample> {
-        self.shared.book().drain_sample(key)
+        self.shared.schedule().drain_sample(key)
     }
 
     /// The latest sample, if the assignment is about activity.
@@ -85,13 +85,13 @@ impl Pool {
     /// It belongs to the engine that was last assigned under this name.
     #[must_use]
     pub fn activity_sample(&self, key: &ObjectKey) -> Option<ActivitySample> {
-        self.shared.book().activity_sample(key)
+        self.shared.schedule().activity_sample(key)
     }
 
     /// How many drain samples of the engine have failed since it was last forgotten.
     #[must_use]
     pub fn drain_failures(&self, key: &ObjectKey) -> u64 {
-        self.shared.book().drain_failures(key)
+        self.shared.schedule().drain_failures(key)
     }
 
     /// Takes samples until `stop`, then drops those under way. To be run once.
@@ -99,8 +99,8 @@ impl Pool {
         let mut samples = JoinSet::new();
         while !stop.is_cancelled() {
             let (due, next) = {
-                let mut book = self.shared.book();
-                (book.start_due(Instant::now()), book.next_due())
+                let mut schedule = self.shared.schedule();
+                (schedule.start_due(Instant::now()), schedule.next_due())
             };
             for job in due {
                 samples.spawn(Arc::clone(&self.shared).take(job));
@@ -117,35 +117,35 @@ impl Pool {
 }
 
 impl Shared {
-    fn book(&self) -> MutexGuard<'_, Book> {
-        // Nothing that runs under the lock calls out, so a panic elsewhere never leaves the book half written.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        // No hook is called with the lock held, so a panic elsewhere never leaves the schedule half written.
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one sample, unless it is called off first.
-    async fn take(self: Arc<Self>, job: Job) -> (Job, Option<Finding>) {
-        let finding = job.called_off.run_until_cancelled(self.sample(&job)).await;
-        (job, finding)
+    /// Takes one sample, unless it is cancelled first.
+    async fn take(self: Arc<Self>, job: SampleJob) -> (SampleJob, Option<SampleResult>) {
+        let result = job.cancelled.run_until_cancelled(self.sample(&job)).await;
+        (job, result)
     }
 
-    async fn sample(&self, job: &Job) -> Finding {
-        let _place = self.samples.acquire().await.expect("the semaphore is never closed");
-        // The time comes first: what the sample says holds for this moment or a later one.
+    async fn sample(&self, job: &SampleJob) -> SampleResult {
+        let _permit = self.samples.acquire().await.expect("the semaphore is never closed");
+        // The time comes first: the sample is valid for this time or a later one.
         let began = Moment {
             monotonic: Instant::now(),
             wall: (self.hooks.now)(),
         };
-        let subjects = (self.hooks.subjects)(&job.key, &job.assignment);
-        let tally = tally(subjects, job.assignment.transport, &self.hooks, &self.places).await;
-        Finding { began, tally }
+        let pods = (self.hooks.list_pods)(&job.key, &job.assignment);
+        let total = sum_over_pods(pods, job.assignment.transport, &self.hooks, &self.permits).await;
+        SampleResult { began, total }
     }
 
-    fn finish(&self, done: Result<(Job, Option<Finding>), JoinError>) {
-        let (job, finding) = match done {
+    fn finish(&self, done: Result<(SampleJob, Option<SampleResult>), JoinError>) {
+        let (job, result) = match done {
             Ok(done) => done,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        let counts = self.book().finish(&job, finding);
+        let counts = self.schedule().finish(&job, result);
         if counts {
             (self.hooks.notify)(&job.key);
         }

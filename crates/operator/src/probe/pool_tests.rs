@@ -7,7 +7,7 @@ use std::time::Duration;
 use firebolt_core::plan::engine::{Activity, Drain};
 use rstest::rstest;
 
-use super::super::fixture::{Manner, World, black_hole, drain, pass, queries, refusing, run};
+use super::super::fixture::{FakePods, PodBehaviour, drain, failing, pass, queries, run, unresponsive};
 use super::super::{Purpose, Transport};
 use super::*;
 
@@ -22,13 +22,13 @@ fn activity(seconds: u64) -> Assignment {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_sample_is_taken_at_once_and_the_next_after_each_interval() {
-    let world = World::new();
-    let (key, pool) = (world.engine("a", 1, &queries(2)), world.pool());
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine("a", 1, &queries(2)), fake.pool());
     pool.assign(&key, Some(drain(5)));
     let _running = run(&pool);
     pass(10 * SECOND).await;
-    assert_eq!(world.asked_at(), [0, 5, 10]);
-    let notified: Vec<_> = world
+    assert_eq!(fake.scraped_at(), [0, 5, 10]);
+    let notified: Vec<_> = fake
         .notified()
         .into_iter()
         .map(|(at, key)| (at.as_secs(), key))
@@ -39,48 +39,48 @@ async fn the_first_sample_is_taken_at_once_and_the_next_after_each_interval() {
 
 #[tokio::test(start_paused = true)]
 async fn an_assignment_is_taken_up_while_the_pool_runs() {
-    let world = World::new();
-    let (key, pool) = (world.engine("a", 1, &queries(0)), world.pool());
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine("a", 1, &queries(0)), fake.pool());
     let _running = run(&pool);
     pass(3 * SECOND).await;
     pool.assign(&key, Some(drain(60)));
     pass(SECOND).await;
-    assert_eq!(world.asked_at(), [3]);
+    assert_eq!(fake.scraped_at(), [3]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interval_of_no_time_asks_once_a_second() {
-    let world = World::new();
-    let (key, pool) = (world.engine("a", 1, &queries(1)), world.pool());
+async fn a_zero_interval_scrapes_once_a_second() {
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine("a", 1, &queries(1)), fake.pool());
     pool.assign(&key, Some(drain(0)));
     let _running = run(&pool);
     pass(3 * SECOND).await;
-    assert_eq!(world.asked_at(), [0, 1, 2, 3]);
+    assert_eq!(fake.scraped_at(), [0, 1, 2, 3]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sample_that_takes_longer_than_the_interval_is_followed_at_once_and_never_overlaps() {
-    let world = World::new();
-    let key = world.engine("a", 1, &Manner(7 * SECOND, Ok(1)));
-    let pool = world.pool();
+    let fake = FakePods::new();
+    let key = fake.engine("a", 1, &PodBehaviour(7 * SECOND, Ok(1)));
+    let pool = fake.pool();
     pool.assign(&key, Some(drain(5)));
     let _running = run(&pool);
     pass(15 * SECOND).await;
-    assert_eq!(world.asked_at(), [0, 7, 14]);
-    assert_eq!(world.most_under_way(), 1);
+    assert_eq!(fake.scraped_at(), [0, 7, 14]);
+    assert_eq!(fake.most_running(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_assignment_again_changes_nothing() {
-    let world = World::new();
-    let (key, pool) = (world.engine("a", 1, &queries(1)), world.pool());
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine("a", 1, &queries(1)), fake.pool());
     let _running = run(&pool);
     for _ in 0..12 {
         pool.assign(&key, Some(drain(5)));
         pass(SECOND).await;
         assert!(pool.drain_sample(&key).is_some());
     }
-    assert_eq!(world.asked_at(), [0, 5, 10]);
+    assert_eq!(fake.scraped_at(), [0, 5, 10]);
 }
 
 #[rstest]
@@ -89,9 +89,9 @@ async fn the_same_assignment_again_changes_nothing() {
 #[case::generation(Assignment { generation: 2, ..drain(60) })]
 #[case::transport(Assignment { transport: Transport::ApiserverProxy, ..drain(60) })]
 #[tokio::test(start_paused = true)]
-async fn another_assignment_forgets_and_asks_at_once(#[case] other: Assignment) {
-    let world = World::new();
-    let (key, pool) = (world.engine("a", 1, &queries(1)), world.pool());
+async fn another_assignment_drops_the_sample_and_scrapes_at_once(#[case] other: Assignment) {
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine("a", 1, &queries(1)), fake.pool());
     pool.assign(&key, Some(drain(60)));
     let _running = run(&pool);
     pass(9 * SECOND).await;
@@ -99,7 +99,7 @@ async fn another_assignment_forgets_and_asks_at_once(#[case] other: Assignment) 
     assert_eq!(pool.drain_sample(&key), None);
     assert_eq!(pool.activity_sample(&key), None);
     pass(SECOND).await;
-    assert_eq!(world.asked_at(), [0, 9]);
+    assert_eq!(fake.scraped_at(), [0, 9]);
     let drained = pool.drain_sample(&key).map(|sample| sample.generation);
     let active = pool.activity_sample(&key).map(|sample| sample.generation);
     assert_eq!(drained.or(active), Some(other.generation));
@@ -107,21 +107,21 @@ async fn another_assignment_forgets_and_asks_at_once(#[case] other: Assignment) 
 
 #[tokio::test(start_paused = true)]
 async fn another_interval_keeps_the_sample_and_moves_the_next() {
-    let world = World::new();
-    let (key, pool) = (world.engine("a", 1, &queries(1)), world.pool());
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine("a", 1, &queries(1)), fake.pool());
     pool.assign(&key, Some(drain(60)));
     let _running = run(&pool);
     pass(9 * SECOND).await;
     pool.assign(&key, Some(drain(20)));
     assert!(pool.drain_sample(&key).is_some());
     pass(31 * SECOND).await;
-    assert_eq!(world.asked_at(), [0, 20, 40]);
+    assert_eq!(fake.scraped_at(), [0, 20, 40]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_assigned_is_forgotten_and_not_asked() {
-    let world = World::new();
-    let (key, pool) = (world.engine("a", 1, &refusing()), world.pool());
+async fn removing_the_assignment_drops_the_sample_and_stops_scraping() {
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine("a", 1, &failing()), fake.pool());
     pool.assign(&key, Some(drain(5)));
     let _running = run(&pool);
     pass(SECOND).await;
@@ -129,16 +129,16 @@ async fn what_is_no_longer_assigned_is_forgotten_and_not_asked() {
     assert_eq!(pool.drain_sample(&key), None);
     assert_eq!(pool.drain_failures(&key), 1);
     pass(60 * SECOND).await;
-    assert_eq!(world.asked_at(), [0]);
+    assert_eq!(fake.scraped_at(), [0]);
     pool.forget(&key);
     assert_eq!(pool.drain_failures(&key), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sample_whose_assignment_has_changed_is_dropped() {
-    let world = World::new();
-    let key = world.engine("a", 1, &Manner(5 * SECOND, Ok(1)));
-    let pool = world.pool();
+    let fake = FakePods::new();
+    let key = fake.engine("a", 1, &PodBehaviour(5 * SECOND, Ok(1)));
+    let pool = fake.pool();
     pool.assign(&key, Some(drain(60)));
     let _running = run(&pool);
     pass(2 * SECOND).await;
@@ -149,22 +149,22 @@ async fn a_sample_whose_assignment_has_changed_is_dropped() {
         None,
         "the first one would have ended by now"
     );
-    assert!(world.notified().is_empty());
+    assert!(fake.notified().is_empty());
     pass(2 * SECOND).await;
     assert_eq!(pool.activity_sample(&key).unwrap().outcome, Activity::Busy(1));
-    assert_eq!(world.asked_at(), [0, 2]);
-    assert_eq!(world.notified().len(), 1);
-    assert_eq!(world.most_under_way(), 1, "never two at the same time");
+    assert_eq!(fake.scraped_at(), [0, 2]);
+    assert_eq!(fake.notified().len(), 1);
+    assert_eq!(fake.most_running(), 1, "never two at the same time");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_sample_is_that_before_its_first_question() {
-    let world = World::new();
-    let key = world.engine("a", 1, &Manner(4 * SECOND, Ok(0)));
-    let other = world.engine("b", 1, &Manner(4 * SECOND, Ok(0)));
-    let pool = world.pool();
+async fn the_time_of_a_sample_is_that_before_its_first_scrape() {
+    let fake = FakePods::new();
+    let key = fake.engine("a", 1, &PodBehaviour(4 * SECOND, Ok(0)));
+    let other = fake.engine("b", 1, &PodBehaviour(4 * SECOND, Ok(0)));
+    let pool = fake.pool();
     pass(SECOND).await;
-    let before = world.now();
+    let before = fake.now();
     pool.assign(&key, Some(drain(60)));
     pool.assign(&other, Some(activity(60)));
     let _running = run(&pool);
@@ -179,17 +179,17 @@ async fn the_time_of_a_sample_is_that_before_its_first_question() {
 
 #[tokio::test(start_paused = true)]
 async fn every_scrape_is_measured() {
-    let world = World::new();
+    let fake = FakePods::new();
     let (good, bad) = (
-        world.engine("a", 1, &Manner(SECOND, Ok(1))),
-        world.engine("b", 1, &black_hole()),
+        fake.engine("a", 1, &PodBehaviour(SECOND, Ok(1))),
+        fake.engine("b", 1, &unresponsive()),
     );
-    let pool = world.pool();
+    let pool = fake.pool();
     pool.assign(&good, Some(drain(60)));
     pool.assign(&bad, Some(drain(60)));
     let _running = run(&pool);
     pass(20 * SECOND).await;
-    let measured: Vec<_> = world
+    let measured: Vec<_> = fake
         .measured()
         .into_iter()
         .map(|(took, told)| (took.as_secs(), told))
@@ -198,45 +198,45 @@ async fn every_scrape_is_measured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn five_thousand_engines_keep_their_pace() {
-    let world = World::new();
-    let pool = world.pool();
+async fn five_thousand_engines_keep_their_interval() {
+    let fake = FakePods::new();
+    let pool = fake.pool();
     let keys: Vec<_> = (0..5000)
-        .map(|number| world.engine(&format!("e{number}"), 1, &queries(0)))
+        .map(|number| fake.engine(&format!("e{number}"), 1, &queries(0)))
         .collect();
     for key in &keys {
         pool.assign(key, Some(activity(60)));
     }
     let _running = run(&pool);
     pass(120 * SECOND).await;
-    let asked = world.asked_at();
+    let asked = fake.scraped_at();
     let at = |second| asked.iter().filter(|at| **at == second).count();
     assert_eq!([0, 60, 120].map(at), [5000; 3]);
     assert_eq!(asked.len(), 15_000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_that_was_begun_outlives_the_pool() {
-    let world = World::new();
-    let pool = world.pool();
+async fn no_scrape_outlives_the_pool() {
+    let fake = FakePods::new();
+    let pool = fake.pool();
     for name in ["a", "b", "c"] {
-        let key = world.engine(name, 20, &black_hole());
+        let key = fake.engine(name, 20, &unresponsive());
         pool.assign(&key, Some(drain(5)));
     }
     let (stop, running) = run(&pool);
     pass(SECOND).await;
-    assert_eq!(world.under_way(), 24);
+    assert_eq!(fake.running(), 24);
     stop.cancel();
     running.await.unwrap();
-    assert_eq!(world.under_way(), 0);
+    assert_eq!(fake.running(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_sample_ends_the_pool_and_is_not_swallowed() {
-    let world = World::new();
-    let (key, pool) = (world.subjects("a", Vec::new()), world.pool());
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine_with("a", Vec::new()), fake.pool());
     let hooks = Hooks {
-        subjects: Arc::new(|_, _| panic!("a bug")),
+        list_pods: Arc::new(|_, _| panic!("a bug")),
         ..pool.shared.hooks.clone()
     };
     let pool = Pool::new(hooks);
@@ -256,14 +256,14 @@ impl Wake for Wakes {
 
 #[tokio::test(start_paused = true)]
 async fn without_assignments_nothing_wakes_up() {
-    let world = World::new();
-    let (key, pool) = (world.engine("a", 1, &queries(0)), world.pool());
+    let fake = FakePods::new();
+    let (key, pool) = (fake.engine("a", 1, &queries(0)), fake.pool());
     pool.assign(&key, Some(drain(5)));
     pool.assign(&key, None);
     let count = Arc::new(Wakes::default());
     let waker = Waker::from(Arc::clone(&count));
     let mut running = pin!(pool.run(CancellationToken::new()));
-    // The first look takes in the news, the second finds none and goes to sleep.
+    // The first poll handles the pending notification, the second one finds none.
     for _ in 0..2 {
         assert!(running.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     }
@@ -271,5 +271,5 @@ async fn without_assignments_nothing_wakes_up() {
     tokio::time::sleep(Duration::from_hours(24)).await;
     assert_eq!(count.0.load(Ordering::SeqCst), before);
     pool.assign(&key, Some(drain(5)));
-    assert!(count.0.load(Ordering::SeqCst) > before, "only an assignment does");
+    assert!(count.0.load(Ordering::SeqCst) > before, "an assignment wakes it");
 }

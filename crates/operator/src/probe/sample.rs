@@ -1,89 +1,103 @@
-//! One sample: all pods of an engine, asked side by side.
+//! One sample: all pods of an engine, scraped concurrently.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use super::book::Tally;
-use super::{Hooks, ScrapeError, Subject, Target, Transport};
+use super::schedule::PodTotal;
+use super::{Hooks, ProbePod, ScrapeError, Target, Transport};
 
-/// How many pods of one engine are asked at the same time.
-const SIDE_BY_SIDE: usize = 8;
+/// How many pods of one engine are scraped at the same time.
+const CONCURRENT_SCRAPES: usize = 8;
 
-/// What a scrape runs on. Each sample has one place of its own, so it gets on however long others hold the shared ones.
-enum Place<'a> {
+/// The permit of a scrape. Each sample has one of its own, so it makes progress however long others hold the shared
+/// ones.
+enum ScrapePermit<'a> {
     Own,
-    Shared(#[expect(dead_code, reason = "given back when dropped")] SemaphorePermit<'a>),
+    Shared(#[expect(dead_code, reason = "released when dropped")] SemaphorePermit<'a>),
 }
 
-struct Answer<'a> {
+struct Scraped<'a> {
     position: usize,
     pod: String,
-    place: Place<'a>,
+    permit: ScrapePermit<'a>,
     result: Result<u64, ScrapeError>,
 }
 
-/// Asks all that are to be asked and adds up what they say.
+/// Scrapes the pods and adds up their queries.
 ///
-/// Once one has failed, the sample has: no more questions are begun. Those under way are waited for, so that of pods
-/// that fail together the same one is named each time.
-pub(super) async fn tally(subjects: Vec<Subject>, transport: Transport, hooks: &Hooks, shared: &Semaphore) -> Tally {
-    let targets = match targets(subjects) {
-        Ok(targets) if targets.is_empty() => return Tally::NobodyAsked,
+/// Once one scrape has failed, the sample has: no more are started. Running ones are waited for, so that of several
+/// pods that fail the same one is named each time.
+pub(super) async fn sum_over_pods(
+    pods: Vec<ProbePod>,
+    transport: Transport,
+    hooks: &Hooks,
+    shared: &Semaphore,
+) -> PodTotal {
+    let targets = match targets(pods) {
+        Ok(targets) if targets.is_empty() => return PodTotal::NoPods,
         Ok(targets) => targets,
         Err(failed) => return failed,
     };
     let mut waiting = targets.into_iter().enumerate();
     let mut running = FuturesUnordered::new();
-    let mut own = Some(Place::Own);
+    let mut own = Some(ScrapePermit::Own);
     let mut queries = 0_u64;
-    let mut failure: Option<(usize, Tally)> = None;
+    let mut failure: Option<(usize, PodTotal)> = None;
     loop {
-        while failure.is_none() && running.len() < SIDE_BY_SIDE && waiting.len() > 0 {
-            let place = own.take().or_else(|| shared.try_acquire().ok().map(Place::Shared));
-            let Some(place) = place else { break };
+        while failure.is_none() && running.len() < CONCURRENT_SCRAPES && waiting.len() > 0 {
+            let permit = own
+                .take()
+                .or_else(|| shared.try_acquire().ok().map(ScrapePermit::Shared));
+            let Some(permit) = permit else { break };
             running.extend(
                 waiting
                     .next()
-                    .map(|(at, target)| ask(at, target, transport, hooks, place)),
+                    .map(|(at, target)| scrape(at, target, transport, hooks, permit)),
             );
         }
-        let Some(answer) = running.next().await else { break };
-        if let Place::Own = answer.place {
-            own = Some(Place::Own);
+        let Some(scraped) = running.next().await else { break };
+        if let ScrapePermit::Own = scraped.permit {
+            own = Some(ScrapePermit::Own);
         }
-        match answer.result {
+        match scraped.result {
             Ok(count) => queries = queries.saturating_add(count),
-            Err(error) if failure.as_ref().is_none_or(|(first, _)| answer.position < *first) => {
-                let (pod, cause) = (answer.pod, error.to_string());
-                failure = Some((answer.position, Tally::Failed { pod, cause }));
+            Err(error) if failure.as_ref().is_none_or(|(first, _)| scraped.position < *first) => {
+                let (pod, cause) = (scraped.pod, error.to_string());
+                failure = Some((scraped.position, PodTotal::Failed { pod, cause }));
             }
             Err(_of_a_later_pod) => {}
         }
     }
-    failure.map_or(Tally::Queries(queries), |(_, failed)| failed)
+    failure.map_or(PodTotal::Queries(queries), |(_, failed)| failed)
 }
 
-/// Those who are to be asked, unless the sample fails without asking.
-fn targets(subjects: Vec<Subject>) -> Result<Vec<Target>, Tally> {
-    let targets = subjects.into_iter().filter_map(|subject| match subject {
-        Subject::Ask(target) => Some(Ok(target)),
-        Subject::Drained => None,
-        Subject::Unaskable { pod, cause } => Some(Err(Tally::Failed { pod, cause })),
+/// The pods to scrape, unless the sample fails without a scrape.
+fn targets(pods: Vec<ProbePod>) -> Result<Vec<Target>, PodTotal> {
+    let targets = pods.into_iter().filter_map(|pod| match pod {
+        ProbePod::Scrape(target) => Some(Ok(target)),
+        ProbePod::Drained => None,
+        ProbePod::Unscrapable { pod, cause } => Some(Err(PodTotal::Failed { pod, cause })),
     });
     targets.collect()
 }
 
-async fn ask<'a>(position: usize, target: Target, transport: Transport, hooks: &Hooks, place: Place<'a>) -> Answer<'a> {
+async fn scrape<'a>(
+    position: usize,
+    target: Target,
+    transport: Transport,
+    hooks: &Hooks,
+    permit: ScrapePermit<'a>,
+) -> Scraped<'a> {
     let pod = target.pod.clone();
     let began = Instant::now();
     let result = (hooks.scrape)(target, transport).await;
     (hooks.measure)(began.elapsed(), result.is_ok());
-    Answer {
+    Scraped {
         position,
         pod,
-        place,
+        permit,
         result,
     }
 }

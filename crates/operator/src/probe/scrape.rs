@@ -1,12 +1,14 @@
-//! Asks one pod for its metrics, at its own address or through the API server.
+//! Scrapes the metrics of one pod, at its IP address or through the API server.
 //!
-//! A pod is not trusted: each scrape is bounded in time and size, and goes nowhere but to the address it was given.
+//! A pod is not trusted: each scrape is bounded in time and size, and follows no redirects.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use firebolt_process::error::shortened;
+use firebolt_runtime::error::describe;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body, Bytes};
 use hyper::client::conn::http1;
@@ -18,50 +20,48 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{Scrape, ScrapeError, Target, Transport};
-use crate::error::{describe, shortened};
 
 /// The port of an engine pod that serves metrics, always without TLS.
 const PORT: u16 = 9090;
-/// How long a connection may take. Within a cluster this is a matter of milliseconds; the time leaves room for a lost
-/// packet or two, which are sent again after one second and after three.
-const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// How long a scrape may take as a whole. A busy engine may be slow to answer; one that needs longer than this is not
-/// going to.
-const LIMIT: Duration = Duration::from_secs(10);
-/// The most that is read of an answer. The metrics of an engine are a few dozen kilobytes.
+/// The timeout of a connection. Within a cluster it takes milliseconds; the timeout allows for two lost packets, which
+/// are sent again after one second and after three.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The timeout of a scrape. A busy engine may be slow to respond.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest response. The metrics of an engine are a few dozen kilobytes.
 const LARGEST_BODY: usize = 1024 * 1024;
-/// The most that is read at once, and the largest head of an answer.
+/// The size of the read buffer, and the largest head of a response.
 const BUFFER: usize = 16 * 1024;
-/// The most that is read of an answer of the API server that is not a success.
-const LARGEST_REFUSAL: usize = 16 * 1024;
-/// How much of a text of the API server is told.
-const REFUSAL_LENGTH: usize = 200;
+/// The largest error response of the API server.
+const LARGEST_ERROR_BODY: usize = 16 * 1024;
+/// The longest message of the API server in an error, in characters.
+const MESSAGE_LENGTH: usize = 200;
 
-/// Asks pods how many queries they have.
+/// Scrapes the number of queries of pods.
 #[derive(Clone)]
 pub struct Scraper {
     client: Client,
     port: u16,
-    connect_limit: Duration,
-    limit: Duration,
+    connect_timeout: Duration,
+    timeout: Duration,
 }
 
 impl Scraper {
-    /// Uses `client` for what goes through the API server.
+    /// Uses `client` for scrapes through the API server.
     ///
-    /// The client should not try again by itself (`default_retry` of its configuration): the API server answers 503 for a
-    /// pod that it cannot reach, and attempts to the end of the deadline would hide that.
+    /// The client should not retry by itself (`default_retry` of its configuration): the API server responds 503 for a
+    /// pod that it cannot reach, and retries until the deadline would hide that.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self {
             client,
             port: PORT,
-            connect_limit: CONNECT_LIMIT,
-            limit: LIMIT,
+            connect_timeout: CONNECT_TIMEOUT,
+            timeout: TIMEOUT,
         }
     }
 
-    /// As the pool takes it.
+    /// The function that the pool calls.
     #[must_use]
     pub fn into_hook(self) -> Scrape {
         let scraper = Arc::new(self);
@@ -79,19 +79,19 @@ impl Scraper {
                 Transport::ApiserverProxy => self.through_api_server(target).await,
             }
         };
-        let metrics = timeout(self.limit, metrics)
+        let metrics = timeout(self.timeout, metrics)
             .await
-            .map_err(|_elapsed| ScrapeError::Deadline(self.limit))??;
+            .map_err(|_elapsed| ScrapeError::Deadline(self.timeout))??;
         Ok(firebolt_core::activity::queries(&metrics)?)
     }
 
     async fn at_address(&self, ip: IpAddr) -> Result<Vec<u8>, ScrapeError> {
         let address = SocketAddr::new(ip, self.port);
-        let stream = timeout(self.connect_limit, TcpStream::connect(address))
+        let stream = timeout(self.connect_timeout, TcpStream::connect(address))
             .await
             .map_err(|_elapsed| ScrapeError::ConnectDeadline {
                 address,
-                limit: self.connect_limit,
+                limit: self.connect_timeout,
             })?
             .map_err(|error| ScrapeError::connect(address, &error))?;
         let (mut sender, connection) = http1::Builder::new()
@@ -108,15 +108,15 @@ impl Scraper {
             let response = sender.send_request(request).await.map_err(broken)?;
             body_of_success(response).await
         };
-        // The connection is driven here and not by a task of its own, so that nothing outlives the scrape. When it ends,
-        // the last of the answer may still have to be taken out of it.
+        // The connection is driven here and not in a task of its own, so that nothing outlives the scrape. When it
+        // ends, the rest of the response may still have to be read.
         let driven = async {
             let ended = connection.await;
             tracing::trace!(?ended, "connection to a pod ended");
             std::future::pending().await
         };
         tokio::select! {
-            answer = exchange => answer,
+            response = exchange => response,
             never = driven => never,
         }
     }
@@ -131,22 +131,24 @@ impl Scraper {
             .client
             .send(request)
             .await
-            .map_err(|error| ScrapeError::Client(shortened(&describe(&error), REFUSAL_LENGTH)))?;
+            .map_err(|error| ScrapeError::Client(shortened(&describe(&error), MESSAGE_LENGTH)))?;
         let status = response.status();
         if status == StatusCode::OK || status.is_redirection() {
             return body_of_success(response).await;
         }
-        // Both the API server and, passed on by it, the pod can have said this. Only the former speaks in `Status`.
-        let refusal = read(response.into_body(), LARGEST_REFUSAL).await.unwrap_or_default();
-        let refusal = serde_json::from_slice::<Status>(&refusal).ok();
-        Err(match refusal.filter(|refusal| refusal.code == status.as_u16()) {
-            Some(_) if status == StatusCode::FORBIDDEN => ScrapeError::Forbidden(namespace.clone()),
-            Some(refusal) => {
-                let message = shortened(refusal.message.trim_end_matches(['.', ' ', '\n']), REFUSAL_LENGTH);
-                ScrapeError::ApiServer(format!("{message} ({})", refusal.code))
-            }
-            None => ScrapeError::Status(status.as_u16()),
-        })
+        // Both the API server and the pod behind it can have sent this. Only the former sends a `Status`.
+        let status_body = read(response.into_body(), LARGEST_ERROR_BODY).await.unwrap_or_default();
+        let status_body = serde_json::from_slice::<Status>(&status_body).ok();
+        Err(
+            match status_body.filter(|status_body| status_body.code == status.as_u16()) {
+                Some(_) if status == StatusCode::FORBIDDEN => ScrapeError::Forbidden(namespace.clone()),
+                Some(status_body) => {
+                    let message = shortened(status_body.message.trim_end_matches(['.', ' ', '\n']), MESSAGE_LENGTH);
+                    ScrapeError::ApiServer(format!("{message} ({})", status_body.code))
+                }
+                None => ScrapeError::Status(status.as_u16()),
+            },
+        )
     }
 }
 
@@ -162,7 +164,7 @@ where
     }
 }
 
-/// All of a body, if it has at most `limit` bytes. What comes after them is not read.
+/// Reads a body of at most `limit` bytes.
 async fn read<B>(body: B, limit: usize) -> Result<Vec<u8>, ScrapeError>
 where
     B: Body<Data = Bytes>,
@@ -183,7 +185,7 @@ where
 }
 
 fn broken(error: impl std::error::Error + 'static) -> ScrapeError {
-    ScrapeError::Broken(shortened(&crate::error::chain(&error), REFUSAL_LENGTH))
+    ScrapeError::Broken(shortened(&firebolt_process::error::chain(&error), MESSAGE_LENGTH))
 }
 
 #[cfg(test)]

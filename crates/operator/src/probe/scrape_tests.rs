@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use axum::Router;
-use axum::extract::Request as Asked;
+use axum::extract::Request as HttpRequest;
 use axum::response::IntoResponse;
 use rstest::rstest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,20 +11,20 @@ use tokio::task::JoinHandle;
 use super::*;
 
 const IDLE: &str = "firebolt_running_queries 0\nfirebolt_suspended_queries 0\n";
-/// Longer than any machine needs for what is expected to come.
-const AMPLE: Duration = Duration::from_mins(5);
-/// For what is expected never to come.
-const SCANT: Duration = Duration::from_millis(50);
+/// A timeout for what is expected to happen, however slow the machine.
+const GENEROUS_TIMEOUT: Duration = Duration::from_mins(5);
+/// A timeout for what is expected never to happen.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(50);
 
 fn client(router: Router) -> Client {
     Client::new(router, "default")
 }
 
-fn scraper(port: u16, limit: Duration) -> Scraper {
+fn scraper(port: u16, timeout: Duration) -> Scraper {
     Scraper {
         port,
-        connect_limit: AMPLE,
-        limit,
+        connect_timeout: GENEROUS_TIMEOUT,
+        timeout,
         ..Scraper::new(client(Router::new()))
     }
 }
@@ -37,19 +37,19 @@ fn target(ip: impl Into<IpAddr>) -> Target {
     }
 }
 
-async fn scrape_from(listener: &SocketAddr, limit: Duration) -> Result<u64, ScrapeError> {
-    let scraper = scraper(listener.port(), limit);
+async fn scrape_from(listener: &SocketAddr, timeout: Duration) -> Result<u64, ScrapeError> {
+    let scraper = scraper(listener.port(), timeout);
     scraper.queries(&target(listener.ip()), Transport::PodIp).await
 }
 
-/// A pod that takes one request, says `answer`, and then closes the connection. Ends with the request.
+/// A pod that reads one request, responds with `answer`, and then closes the connection. Returns the request.
 async fn pod_on(host: &str, answer: Vec<u8>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind((host, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let served = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let request = head(&mut socket).await;
-        // A client that has heard enough may hang up in the middle.
+        // A client may disconnect before the end of the response.
         if socket.write_all(&answer).await.is_ok() {
             socket.shutdown().await.ok();
         }
@@ -58,7 +58,7 @@ async fn pod_on(host: &str, answer: Vec<u8>) -> (SocketAddr, JoinHandle<String>)
     (address, served)
 }
 
-/// A pod that takes one request, says `beginning`, and then nothing more. Ends when the client hangs up.
+/// A pod that reads one request, responds with `beginning`, and then nothing more. Ends when the client disconnects.
 async fn silent_pod(beginning: &'static str) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -67,7 +67,7 @@ async fn silent_pod(beginning: &'static str) -> (SocketAddr, JoinHandle<()>) {
         head(&mut socket).await;
         socket.write_all(beginning.as_bytes()).await.unwrap();
         let mut rest = [0; 1];
-        assert_eq!(socket.read(&mut rest).await.unwrap_or(0), 0, "the client hangs up");
+        assert_eq!(socket.read(&mut rest).await.unwrap_or(0), 0, "the client disconnects");
     });
     (address, served)
 }
@@ -85,9 +85,9 @@ fn ok(body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-async fn ask(answer: Vec<u8>) -> Result<u64, ScrapeError> {
+async fn scrape(answer: Vec<u8>) -> Result<u64, ScrapeError> {
     let (address, served) = pod_on("127.0.0.1", answer).await;
-    let result = scrape_from(&address, AMPLE).await;
+    let result = scrape_from(&address, GENEROUS_TIMEOUT).await;
     served.await.unwrap();
     result
 }
@@ -96,7 +96,7 @@ async fn ask(answer: Vec<u8>) -> Result<u64, ScrapeError> {
 async fn the_series_of_both_gauges_are_added_up() {
     let body = "firebolt_running_queries{node=\"0\"} 1\nfirebolt_running_queries{node=\"1\"} 2\n\
                 firebolt_suspended_queries 4\n";
-    assert_eq!(ask(ok(body)).await, Ok(7));
+    assert_eq!(scrape(ok(body)).await, Ok(7));
 }
 
 #[rstest]
@@ -104,29 +104,29 @@ async fn the_series_of_both_gauges_are_added_up() {
 #[case::until_the_end_of_the_connection(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{IDLE}"))]
 #[tokio::test]
 async fn every_framing_of_a_body_is_understood(#[case] answer: String) {
-    assert_eq!(ask(answer.into_bytes()).await, Ok(0));
+    assert_eq!(scrape(answer.into_bytes()).await, Ok(0));
 }
 
 #[rstest]
-#[case::error("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", "answered 500")]
-#[case::not_quite_ok("HTTP/1.1 204 No Content\r\n\r\n", "answered 204")]
+#[case::error("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", "HTTP status 500")]
+#[case::not_quite_ok("HTTP/1.1 204 No Content\r\n\r\n", "HTTP status 204")]
 #[case::redirect(
     "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
-    "answered 302, and redirects are not followed"
+    "HTTP status 302; redirects are not followed"
 )]
 #[case::empty(
     "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     "the metrics have no firebolt_running_queries"
 )]
-#[case::hung_up("", "the answer cannot be read: connection closed before message completed")]
+#[case::hung_up("", "cannot read the response: connection closed before message completed")]
 #[case::cut_short(
     "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nfirebolt",
-    "the answer cannot be read: "
+    "cannot read the response: "
 )]
-#[case::no_http("SSH-2.0-OpenSSH_9.9\r\n", "the answer cannot be read: ")]
+#[case::no_http("SSH-2.0-OpenSSH_9.9\r\n", "cannot read the response: ")]
 #[tokio::test]
-async fn an_answer_that_is_no_success_is_an_error(#[case] answer: &str, #[case] expected: &str) {
-    let error = ask(answer.as_bytes().to_vec()).await.unwrap_err().to_string();
+async fn a_response_other_than_ok_is_an_error(#[case] answer: &str, #[case] expected: &str) {
+    let error = scrape(answer.as_bytes().to_vec()).await.unwrap_err().to_string();
     assert!(error.starts_with(expected), "{error}");
 }
 
@@ -135,8 +135,8 @@ async fn an_answer_that_is_no_success_is_an_error(#[case] answer: &str, #[case] 
 #[case::negative("firebolt_running_queries -1\nfirebolt_suspended_queries 0\n", "\"-1\"")]
 #[case::missing("firebolt_running_queries 0\n", "no firebolt_suspended_queries")]
 #[tokio::test]
-async fn metrics_that_do_not_tell_are_an_error(#[case] body: &str, #[case] expected: &str) {
-    let error = ask(ok(body)).await.unwrap_err().to_string();
+async fn metrics_without_a_count_are_an_error(#[case] body: &str, #[case] expected: &str) {
+    let error = scrape(ok(body)).await.unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
 }
 
@@ -146,7 +146,7 @@ async fn metrics_that_do_not_tell_are_an_error(#[case] body: &str, #[case] expec
 #[tokio::test]
 async fn a_body_may_have_one_mebibyte(#[case] excess: usize, #[case] expected: Result<u64, ScrapeError>) {
     let padding = "#".repeat(LARGEST_BODY - IDLE.len() + excess);
-    assert_eq!(ask(ok(&format!("{IDLE}{padding}"))).await, expected);
+    assert_eq!(scrape(ok(&format!("{IDLE}{padding}"))).await, expected);
 }
 
 #[tokio::test]
@@ -160,78 +160,87 @@ async fn an_endless_body_is_not_read_to_the_end() {
         socket.write_all(head).await.unwrap();
         while socket.write_all(&[b'#'; 4096]).await.is_ok() {}
     });
-    assert_eq!(scrape_from(&address, AMPLE).await, Err(ScrapeError::TooLarge));
-    served.await.expect("the client hung up");
+    assert_eq!(
+        scrape_from(&address, GENEROUS_TIMEOUT).await,
+        Err(ScrapeError::TooLarge)
+    );
+    served.await.expect("the client disconnected");
 }
 
 #[rstest]
-#[case::no_word("")]
+#[case::no_response("")]
 #[case::half_a_head("HTTP/1.1 200 OK\r\nContent-Le")]
 #[case::half_a_body("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nfirebolt")]
 #[tokio::test]
-async fn a_pod_that_falls_silent_is_given_up(#[case] beginning: &'static str) {
+async fn an_unresponsive_pod_times_out(#[case] beginning: &'static str) {
     let (address, served) = silent_pod(beginning).await;
-    let error = scrape_from(&address, SCANT).await.unwrap_err();
-    assert_eq!(error.to_string(), "no answer within 50ms");
-    // It may have been given up before its request arrived; then there is no one to hang up on.
+    let error = scrape_from(&address, SHORT_TIMEOUT).await.unwrap_err();
+    assert_eq!(error.to_string(), "no response within 50ms");
+    // The scrape may have timed out before its request arrived.
     served.abort();
 }
 
 #[tokio::test]
-async fn a_connection_that_is_never_made_is_given_up() {
+async fn a_connection_that_is_never_made_times_out() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let listener = socket.listen(0).unwrap();
     let address = listener.local_addr().unwrap();
-    // Fills the backlog: further attempts to connect get no answer at all.
+    // Fills the backlog: further attempts to connect get no response.
     let _first = TcpStream::connect(address).await.unwrap();
     let scraper = Scraper {
-        connect_limit: SCANT,
-        ..scraper(address.port(), AMPLE)
+        connect_timeout: SHORT_TIMEOUT,
+        ..scraper(address.port(), GENEROUS_TIMEOUT)
     };
     let error = scraper
         .queries(&target(address.ip()), Transport::PodIp)
         .await
         .unwrap_err();
-    assert_eq!(error.to_string(), format!("no connection to {address} within 50ms"));
+    assert_eq!(
+        error.to_string(),
+        format!("timed out connecting to {address} after 50ms")
+    );
 }
 
 #[tokio::test]
-async fn a_refused_connection_says_where() {
+async fn a_refused_connection_names_the_address() {
     // Bound, so that nobody else gets the port, but not listening.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let address = socket.local_addr().unwrap();
-    let error = scrape_from(&address, AMPLE).await.unwrap_err();
+    let error = scrape_from(&address, GENEROUS_TIMEOUT).await.unwrap_err();
     assert_eq!(error.to_string(), format!("connection refused at {address}"));
 }
 
 #[tokio::test]
-async fn a_pod_without_an_address_is_not_asked() {
+async fn a_pod_without_an_ip_address_is_an_error() {
     let nowhere = Target {
         ip: None,
         ..target(Ipv4Addr::LOCALHOST)
     };
-    let error = scraper(1, AMPLE).queries(&nowhere, Transport::PodIp).await.unwrap_err();
-    assert_eq!(error.to_string(), "the pod has no address");
+    let error = scraper(1, GENEROUS_TIMEOUT)
+        .queries(&nowhere, Transport::PodIp)
+        .await
+        .unwrap_err();
+    assert_eq!(error.to_string(), "the pod has no IP address");
 }
 
 #[rstest]
 #[case::ipv4("127.0.0.1")]
 #[case::ipv6("::1")]
 #[tokio::test]
-async fn the_request_names_its_host_and_asks_for_one_answer(#[case] host: &str) {
+async fn the_request_has_a_host_and_closes_the_connection(#[case] host: &str) {
     let (address, served) = pod_on(host, ok(IDLE)).await;
-    assert_eq!(scrape_from(&address, AMPLE).await, Ok(0));
+    assert_eq!(scrape_from(&address, GENEROUS_TIMEOUT).await, Ok(0));
     let request = served.await.unwrap();
     assert!(request.starts_with("GET /metrics HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(&format!("host: {address}\r\n")), "{request}");
     assert!(request.contains("connection: close\r\n"), "{request}");
 }
 
-async fn ask_through(router: Router, limit: Duration) -> Result<u64, ScrapeError> {
+async fn scrape_through(router: Router, timeout: Duration) -> Result<u64, ScrapeError> {
     let scraper = Scraper {
-        limit,
+        timeout,
         ..Scraper::new(client(router))
     };
     scraper
@@ -245,15 +254,15 @@ fn status(code: u16, message: &str) -> (StatusCode, String) {
 }
 
 #[tokio::test]
-async fn the_api_server_is_asked_for_the_metrics_port_of_the_pod() {
-    let router = Router::new().fallback(|asked: Asked| async move {
+async fn the_api_server_proxies_to_the_metrics_port_of_the_pod() {
+    let router = Router::new().fallback(|request: HttpRequest| async move {
         assert_eq!(
-            asked.uri().path(),
+            request.uri().path(),
             "/api/v1/namespaces/team/pods/a-g0-0:9090/proxy/metrics"
         );
         IDLE
     });
-    assert_eq!(ask_through(router, AMPLE).await, Ok(0));
+    assert_eq!(scrape_through(router, GENEROUS_TIMEOUT).await, Ok(0));
 }
 
 #[rstest]
@@ -261,31 +270,34 @@ async fn the_api_server_is_asked_for_the_metrics_port_of_the_pod() {
     status(403, "pods \"a-g0-0\" is forbidden"),
     "the operator lacks the permission to get pods/proxy in namespace team"
 )]
-#[case::forbidden_by_the_pod((StatusCode::FORBIDDEN, "go away".to_owned()), "answered 403")]
+#[case::forbidden_by_the_pod((StatusCode::FORBIDDEN, "go away".to_owned()), "HTTP status 403")]
 #[case::unreachable(
     status(
         503,
         "error trying to reach service: dial tcp 10.0.0.7:9090: connect: connection refused"
     ),
-    "the API server says: error trying to reach service: dial tcp 10.0.0.7:9090: connect: connection refused (503)"
+    "error from the API server: error trying to reach service: dial tcp 10.0.0.7:9090: connect: connection refused (503)"
 )]
-#[case::a_long_story(status(500, &"a".repeat(300)), &format!("the API server says: {}… (500)", "a".repeat(199)))]
-#[case::error_of_the_pod((StatusCode::INTERNAL_SERVER_ERROR, "{}".to_owned()), "answered 500")]
-#[case::redirect((StatusCode::FOUND, String::new()), "answered 302, and redirects are not followed")]
+#[case::long_message(status(500, &"a".repeat(300)), &format!("error from the API server: {}… (500)", "a".repeat(199)))]
+#[case::error_of_the_pod((StatusCode::INTERNAL_SERVER_ERROR, "{}".to_owned()), "HTTP status 500")]
+#[case::redirect((StatusCode::FOUND, String::new()), "HTTP status 302; redirects are not followed")]
 #[case::too_large((StatusCode::OK, "#".repeat(LARGEST_BODY + 1)), "the metrics are larger than 1 MiB")]
-#[case::not_telling((StatusCode::OK, String::new()), "the metrics have no firebolt_running_queries")]
+#[case::no_count((StatusCode::OK, String::new()), "the metrics have no firebolt_running_queries")]
 #[tokio::test]
-async fn an_answer_through_the_api_server_tells_who_refused(
+async fn an_error_through_the_api_server_names_its_source(
     #[case] answer: (StatusCode, String),
     #[case] expected: &str,
 ) {
     let router = Router::new().fallback(|| async move { answer.into_response() });
-    let error = ask_through(router, AMPLE).await.unwrap_err();
+    let error = scrape_through(router, GENEROUS_TIMEOUT).await.unwrap_err();
     assert_eq!(error.to_string(), expected);
 }
 
 #[tokio::test]
-async fn an_api_server_that_falls_silent_is_given_up() {
+async fn an_unresponsive_api_server_times_out() {
     let router = Router::new().fallback(std::future::pending::<String>);
-    assert_eq!(ask_through(router, SCANT).await, Err(ScrapeError::Deadline(SCANT)));
+    assert_eq!(
+        scrape_through(router, SHORT_TIMEOUT).await,
+        Err(ScrapeError::Deadline(SHORT_TIMEOUT))
+    );
 }

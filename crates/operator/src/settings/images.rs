@@ -1,19 +1,19 @@
-//! Names of images, and where they are pulled from.
+//! Image names and their registries.
 
-/// The value parser of an image or a registry. What it names is for the kubelet to find out; here only what can never be
-/// a name is refused, most likely a template that came out empty.
+/// The value parser of an image or a registry. Whether it exists is for the kubelet to find out; this only rejects invalid
+/// names, most likely from a template with an empty value.
 pub fn parse_image(text: &str) -> Result<String, String> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || "._-:/@".contains(c);
     if text.is_empty() || !text.chars().all(is_legal) || text.starts_with('/') || text.ends_with('/') {
         return Err(format!(
-            "{text:?} is no name of an image or registry, as in registry.example/team/name:1.2"
+            "{text:?} is not the name of an image or registry: write it as in registry.example/team/name:1.2"
         ));
     }
     Ok(text.to_owned())
 }
 
 /// The same image from another registry. The first part of a name is a registry if it looks like a host.
-pub(super) fn from_registry(image: &str, registry: Option<&str>) -> String {
+pub(crate) fn from_registry(image: &str, registry: Option<&str>) -> String {
     let Some(registry) = registry else {
         return image.to_owned();
     };
@@ -47,7 +47,7 @@ mod tests {
     #[case("/engine", false)]
     #[case("mirror.example/", false)]
     #[case("mirror.example:5000/team/engine:1.2@sha256:0", true)]
-    fn what_can_never_be_a_name_is_refused(#[case] text: &str, #[case] accepted: bool) {
+    fn invalid_image_names_are_rejected(#[case] text: &str, #[case] accepted: bool) {
         assert_eq!(parse_image(text).is_ok(), accepted);
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses to serve on, in the forms that people of the field write: `0.0.0.0:8080`, `[::1]:8080`, `:8080`, `0`.
+//! Listen addresses, in the usual notations: `0.0.0.0:8080`, `[::1]:8080`, `:8080`, `0`.
 
 use std::fmt;
 use std::io;
@@ -7,26 +7,26 @@ use std::str::FromStr;
 
 use tokio::net::TcpListener;
 
-/// Where a server listens.
+/// The listen address of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// Nowhere: the server is off.
+    /// The server is disabled.
     Off,
-    /// On all addresses of the machine, IPv6 and IPv4.
+    /// All addresses of the machine, IPv6 and IPv4.
     AnyHost(u16),
-    /// On one address.
+    /// One address.
     At(SocketAddr),
 }
 
 impl ListenAddress {
-    /// Starts listening; none if the server is off.
+    /// Starts listening; `None` if the server is disabled.
     pub async fn bind(self) -> io::Result<Option<TcpListener>> {
         match self {
             Self::Off => Ok(None),
             Self::At(address) => TcpListener::bind(address).await.map(Some),
             Self::AnyHost(port) => {
-                // The unspecified IPv6 address takes IPv4 connections too. Where IPv6 is switched off there is only
-                // the other one.
+                // The unspecified IPv6 address accepts IPv4 connections too. Where IPv6 is disabled, only the IPv4
+                // address exists.
                 match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
                     Ok(listener) => Ok(Some(listener)),
                     Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
@@ -81,7 +81,7 @@ mod tests {
     #[case(":8080", ListenAddress::AnyHost(8080))]
     #[case("127.0.0.1:0", ListenAddress::At(([127, 0, 0, 1], 0).into()))]
     #[case("[::1]:8081", ListenAddress::At((Ipv6Addr::LOCALHOST, 8081).into()))]
-    fn addresses_are_read_and_written_back(#[case] text: &str, #[case] expected: ListenAddress) {
+    fn addresses_round_trip(#[case] text: &str, #[case] expected: ListenAddress) {
         assert_eq!(text.parse(), Ok(expected));
         assert_eq!(expected.to_string(), text);
     }
@@ -94,13 +94,13 @@ mod tests {
     #[case("0.0.0.0:65536")]
     #[case("0.0.0.0:")]
     #[case("http://0.0.0.0:1")]
-    fn other_texts_are_refused(#[case] text: &str) {
+    fn other_texts_are_rejected(#[case] text: &str) {
         let error = text.parse::<ListenAddress>().unwrap_err();
         assert!(error.contains("is not an address to listen on"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_port_without_a_host_takes_ipv4_connections() {
+    async fn a_port_without_a_host_accepts_ipv4_connections() {
         let listener = ListenAddress::AnyHost(0).bind().await.unwrap().unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port))

@@ -1,10 +1,10 @@
-//! Names as DNS and the API server know them.
+//! Names that DNS and the API server accept.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A DNS name under which Services of the cluster are found, without a trailing dot.
+/// The DNS domain of the cluster, without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterDomain(String);
 
@@ -38,7 +38,7 @@ pub fn parse_object_name(text: &str) -> Result<String, String> {
     ))
 }
 
-/// The value parser of a name or IP address that a certificate is for.
+/// The value parser of a DNS name or IP address in a certificate.
 pub fn parse_host(text: &str) -> Result<String, String> {
     if is_dns_subdomain(text) || text.parse::<IpAddr>().is_ok() {
         return Ok(text.to_owned());
@@ -53,7 +53,7 @@ pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
-/// One part of a domain, which is also what a namespace can be called.
+/// One part of a domain, also a valid name of a namespace.
 pub(crate) fn is_dns_label(text: &str) -> bool {
     let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=63).contains(&text.len())
@@ -83,7 +83,7 @@ mod tests {
     #[case("cluster.local", "cluster.local")]
     #[case("cluster.local.", "cluster.local")]
     #[case("k8s", "k8s")]
-    fn domains_are_read(#[case] text: &str, #[case] expected: &str) {
+    fn domains_are_parsed(#[case] text: &str, #[case] expected: &str) {
         assert_eq!(
             text.parse::<ClusterDomain>().map(|domain| domain.to_string()),
             Ok(expected.to_owned())
@@ -97,7 +97,7 @@ mod tests {
     #[case(".cluster.local")]
     #[case("cluster_local")]
     #[case("Cluster.local")]
-    fn other_domains_are_refused(#[case] text: &str) {
+    fn other_domains_are_rejected(#[case] text: &str) {
         let error = text.parse::<ClusterDomain>().unwrap_err();
         assert!(error.contains("is not a DNS name"), "{error}");
     }

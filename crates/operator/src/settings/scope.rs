@@ -1,4 +1,4 @@
-//! Which namespaces the operator looks at.
+//! Which namespaces the operator watches.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use super::names::is_dns_label;
 /// The namespaces that are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// All of them.
+    /// All namespaces.
     #[default]
     Cluster,
-    /// These, sorted and each once. Never empty.
+    /// These namespaces, sorted, without duplicates. Never empty.
     Namespaces(Vec<String>),
 }
 
 impl Scope {
-    /// One entry per watch stream: a namespace, or none for the whole cluster.
+    /// One entry per watch stream: a namespace, or `None` for the whole cluster.
     pub fn streams(&self) -> impl Iterator<Item = Option<&str>> {
         let (cluster, namespaces) = match self {
             Self::Cluster => (Some(None), [].as_slice()),
@@ -37,13 +37,13 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Why a list of namespaces is refused.
+/// Why a list of namespaces is rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
-    /// A list with separators but no names: most likely a template that came out empty.
+    /// A list with separators but no names: most likely a template with an empty value.
     #[error("the list names no namespace; to watch the whole cluster, leave the flag out or give it an empty value")]
     NoNames,
-    /// Not something that a namespace can be called.
+    /// Not a valid name of a namespace.
     #[error(
         "{0:?} is not a namespace name: use lower-case letters, digits and '-', at most 63 characters, and start and end with a letter or digit"
     )]
@@ -63,7 +63,7 @@ impl FromStr for Scope {
             .filter(|name| !name.is_empty())
             .map(str::to_owned)
             .collect();
-        // Reading this as "everywhere" would silently widen what the operator acts on.
+        // To read this as "all namespaces" would silently widen the scope of the operator.
         if namespaces.is_empty() {
             return Err(ScopeError::NoNames);
         }
@@ -95,7 +95,7 @@ mod tests {
     #[case::empty_is_cluster_wide("", Scope::Cluster)]
     #[case::one("a", Scope::Namespaces(vec!["a".into()]))]
     #[case::trimmed_sorted_and_once(" b , a,,b,", Scope::Namespaces(vec!["a".into(), "b".into()]))]
-    fn namespaces_are_read(#[case] text: &str, #[case] expected: Scope) {
+    fn namespaces_are_parsed(#[case] text: &str, #[case] expected: Scope) {
         assert_eq!(text.parse(), Ok(expected));
     }
 
@@ -106,7 +106,7 @@ mod tests {
     #[case::with_a_dot("a.b", "\"a.b\" is not a namespace name")]
     #[case::inner_blank("a b", "\"a b\" is not a namespace name")]
     #[case::leading_dash("-a", "\"-a\" is not a namespace name")]
-    fn other_lists_are_refused_by_name(#[case] text: &str, #[case] expected: &str) {
+    fn invalid_lists_are_rejected_with_the_bad_name(#[case] text: &str, #[case] expected: &str) {
         let error = text.parse::<Scope>().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scope_gives_one_stream_per_namespace() {
+    fn there_is_one_stream_per_namespace() {
         assert_eq!(Scope::Cluster.streams().collect::<Vec<_>>(), [None]);
         let two = Scope::Namespaces(vec!["a".into(), "b".into()]);
         assert_eq!(two.streams().collect::<Vec<_>>(), [Some("a"), Some("b")]);

@@ -1,32 +1,32 @@
-//! The label selector of `--watch-label-selector`, checked before anything is watched with it.
+//! The label selector of `--watch-label-selector`, validated at start-up.
 //!
-//! The API server would refuse a malformed one too, but only in the answer to a watch, long after start-up and far
-//! from the flag.
+//! The API server would reject a malformed one too, but only in the response to a watch, long after start-up and without
+//! naming the flag.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::names::is_dns_subdomain;
 
-/// A well-formed label selector, as it goes to the API server. The empty one selects everything.
+/// A valid label selector, as it is sent to the API server. The empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector(String);
 
-/// Why a text is no label selector.
+/// Why a text is not a label selector.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// A part does not follow the grammar.
+    /// A requirement has invalid syntax.
     #[error(
         "{0:?} is not a label requirement: write key=value, key!=value, key in (a,b), key notin (a,b), key or !key, \
          separated by commas"
     )]
     Requirement(String),
-    /// A label key that no label can have.
+    /// An invalid label key.
     #[error(
         "{0:?} is not a label key: use name or prefix/name, where name has at most 63 letters, digits, '-', '_' or '.'"
     )]
     Key(String),
-    /// A label value that no label can have.
+    /// An invalid label value.
     #[error(
         "{0:?} is not a label value: use at most 63 letters, digits, '-', '_' or '.', starting and ending with a letter or digit"
     )]
@@ -34,13 +34,13 @@ pub enum SelectorError {
 }
 
 impl LabelSelector {
-    /// Whether it leaves nothing out.
+    /// Whether it selects all objects.
     #[must_use]
     pub fn selects_everything(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The text for the API server; none if everything is selected.
+    /// The query parameter for the API server; `None` if everything is selected.
     #[must_use]
     pub fn to_parameter(&self) -> Option<String> {
         (!self.selects_everything()).then(|| self.0.clone())
@@ -156,7 +156,7 @@ mod tests {
     #[case("team=")]
     #[case(" example.com/team = a , tier in (x, y),!legacy,stage")]
     #[case("tier notin (x)")]
-    fn selectors_are_read(#[case] text: &str) {
+    fn selectors_are_parsed(#[case] text: &str) {
         assert_eq!(
             text.parse::<LabelSelector>().map(|selector| selector.0),
             Ok(text.trim().to_owned())
@@ -175,7 +175,7 @@ mod tests {
     #[case::bad_value("a=b!", "\"b!\" is not a label value")]
     #[case::double_operator("a=b=c", "\"b=c\" is not a label value")]
     #[case::triple_equals("a===b", "\"=b\" is not a label value")]
-    fn malformed_selectors_are_refused(#[case] text: &str, #[case] expected: &str) {
+    fn malformed_selectors_are_rejected(#[case] text: &str, #[case] expected: &str) {
         let error = text.parse::<LabelSelector>().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }

@@ -1,10 +1,12 @@
-//! Rehearsals: the API server tries an object and stores nothing.
+//! Dry runs: the API server validates an object and stores nothing.
 #![expect(clippy::disallowed_methods, reason = "a dry run, which changes nothing")]
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-use firebolt_core::admit::Objection;
+use firebolt_core::admit::Cause;
+use firebolt_process::error::shortened;
+use firebolt_runtime::error::describe;
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::PostParams;
 use kube::core::Status;
@@ -14,74 +16,66 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::judge::Judge;
-use crate::error::{describe, shortened};
+use super::metrics::DryRunResult;
+use super::validator::Validator;
 
-/// How long the API server may take. It asks other webhooks too.
-const LONGEST_REHEARSAL: Duration = Duration::from_secs(3);
-/// The most objections that are told. The rest comes up when these are dealt with.
-const MOST_OBJECTIONS: usize = 50;
-/// The most that is told of one objection.
-const LONGEST_OBJECTION: usize = 500;
+/// Timeout of a dry run. The API server calls other webhooks too.
+const DRY_RUN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Limit on the causes that are reported. The rest is reported once these are corrected.
+const MAX_CAUSES: usize = 50;
+/// Limit on the text of one cause.
+const MAX_CAUSE_LENGTH: usize = 500;
 
-/// How a rehearsal ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rehearsed {
-    /// The API server takes the object.
-    Taken,
-    /// It does not.
-    Refused,
-    /// It did not say.
-    Unknown,
-}
-
-impl Judge {
-    /// What the API server finds wrong with an object that would be created.
+impl Validator {
+    /// Creates the object with `dryRun` and returns the causes if the API server reports it as invalid.
     ///
-    /// Only what is invalid counts. A quota or a policy of the cluster may refuse today what it takes tomorrow, and an
-    /// answer may not come at all; the controller tells of that when it is really the case.
-    pub(super) async fn rehearse<K>(&self, object: &K) -> Vec<Objection>
+    /// Only invalid fields count. A quota or a policy of the cluster may reject an object now and accept it later, and the
+    /// API server may not respond in time; the controller reports these when it creates the object.
+    pub(super) async fn dry_run<K>(&self, object: &K) -> Vec<Cause>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
         let parameters = PostParams {
             dry_run: true,
             ..PostParams::default()
         };
-        let why = match timeout(LONGEST_REHEARSAL, api.create(&parameters, object)).await {
+        let error = match timeout(DRY_RUN_TIMEOUT, api.create(&parameters, object)).await {
             Ok(Ok(_)) => {
-                self.metrics.webhook().rehearsed(Rehearsed::Taken);
+                self.metrics.dry_run(DryRunResult::Accepted);
                 return Vec::new();
             }
-            Ok(Err(kube::Error::Api(status))) if !objections(&status).is_empty() => {
-                self.metrics.webhook().rehearsed(Rehearsed::Refused);
-                return objections(&status);
+            Ok(Err(kube::Error::Api(status))) if !causes(&status).is_empty() => {
+                self.metrics.dry_run(DryRunResult::Rejected);
+                return causes(&status);
             }
             Ok(Err(error)) => describe(&error),
-            Err(_elapsed) => format!("no answer within {LONGEST_REHEARSAL:?}"),
+            Err(_elapsed) => format!("timed out after {DRY_RUN_TIMEOUT:?}"),
         };
-        if self.metrics.webhook().rehearsed(Rehearsed::Unknown) {
+        if self.metrics.dry_run(DryRunResult::Unknown) {
             warn!(
-                "cannot ask the API server whether it would take {} {}: {}. Objects are stored without that check; what is \
-                 wrong with them shows in their status.",
-                K::kind(&()),
-                object.name_any(),
-                shortened(&why, LONGEST_OBJECTION)
+                kind = %K::kind(&()),
+                namespace,
+                name = object.name_any(),
+                "dry run failed: {}. Objects are stored without this check; what is wrong with them is reported in their \
+                 status.",
+                shortened(&error, MAX_CAUSE_LENGTH)
             );
         }
         Vec::new()
     }
 }
 
-/// What is invalid by the rules of Kubernetes. A policy of the cluster answers in the same way, but names no field.
-fn objections(status: &Status) -> Vec<Objection> {
+/// The fields that are invalid by the rules of Kubernetes. A policy of the cluster reports in the same way, but names no
+/// field.
+fn causes(status: &Status) -> Vec<Cause> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let causes = causes.filter(|cause| !cause.field.is_empty() && cause.reason.starts_with("FieldValue"));
-    let objections = causes.take(MOST_OBJECTIONS).map(|cause| Objection {
+    let causes = causes.take(MAX_CAUSES).map(|cause| Cause {
         field: cause.field.clone(),
         reason: cause.reason.clone(),
-        message: shortened(&cause.message, LONGEST_OBJECTION),
+        message: shortened(&cause.message, MAX_CAUSE_LENGTH),
     });
-    objections.collect()
+    causes.collect()
 }

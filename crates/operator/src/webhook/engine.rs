@@ -1,90 +1,93 @@
-//! What may be done to engines.
+//! Validation of engines.
 
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
-use firebolt_core::admit::{self, ClassLookup, EngineSurroundings, Kind, Objection, Violation};
+use firebolt_core::admit::{self, Cause, ClassLookup, EngineContext, Violation, ViolationKind};
+use firebolt_core::desired::Lookup;
 use firebolt_core::render::engine::stateful_set;
 use firebolt_core::resolve::engine::{InstanceFacts, resolve};
+use firebolt_runtime::ObjectKey;
 use k8s_openapi::api::apps::v1::StatefulSet;
 
-use super::judge::{Judge, Lookup, Trouble, Wanted};
-use super::review::{Request, Verdict};
-use crate::key::ObjectKey;
+use super::review::{AdmissionRequest, AdmissionResponse};
+use super::validator::{LookupError, RequestObject, Validator};
 
-/// Stands for what an object that is not stored yet has no value of.
+/// Stands for the values that an object gets when it is stored.
 pub(super) const PLACEHOLDER: &str = "00000000-0000-0000-0000-000000000000";
-/// The generation that is rendered to be tried.
+/// The generation that is rendered for the dry run.
 const GENERATION: i64 = 0;
 
-impl Judge {
-    /// Creations and changes.
-    pub async fn engine(&self, request: &Request) -> Result<Verdict, Trouble> {
-        let engine: FireboltEngine = match self.wanted(request) {
-            Wanted::Object(engine) => *engine,
-            Wanted::Settled(verdict) => return Ok(verdict),
+impl Validator {
+    /// Validates the creation or change of an engine.
+    pub(super) async fn engine(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, LookupError> {
+        let engine: FireboltEngine = match self.request_object(request) {
+            RequestObject::Validate(engine) => *engine,
+            RequestObject::Respond(response) => return Ok(response),
         };
-        let before: Option<FireboltEngine> = Self::before(request);
-        if before.as_ref().is_some_and(|before| judged(before) == judged(&engine)) {
-            // Not judged again: an engine that has become bad through somebody else's doing can still be scaled, woken
-            // and deleted.
-            return Ok(Verdict::accepted());
+        let old: Option<FireboltEngine> = Self::old_object(request);
+        if old.as_ref().is_some_and(|old| validated(old) == validated(&engine)) {
+            // Not validated again: an engine that became invalid through another object can still be scaled, woken and
+            // deleted.
+            return Ok(AdmissionResponse::allowed());
         }
-        let binds = before.is_none_or(|before| before.spec.engine_class_ref != engine.spec.engine_class_ref);
+        let binds_class = old.is_none_or(|old| old.spec.engine_class_ref != engine.spec.engine_class_ref);
         let (spec, key) = (&engine.spec, |name: &str| ObjectKey::new(&request.namespace, name));
-        let instance = self.find(&self.caches.instances, &key(&spec.instance_ref)).await?;
-        // Not from the cache: an engine is accepted or refused for what its class is now, not for what it was.
+        let instance = self.get(&self.caches.instances, &key(&spec.instance_ref)).await?;
+        // Live: the cached class may be outdated, and the response depends on the current one.
         let class = match spec.engine_class_ref.as_deref() {
-            Some(name) => Some(self.look_up(&key(name)).await?),
+            Some(name) => Some(self.get_live(&key(name)).await?),
             None => None,
         };
-        let around = EngineSurroundings {
+        let around = EngineContext {
             class: match &class {
                 None => ClassLookup::NotNamed,
                 Some(Lookup::Missing) => ClassLookup::Missing,
                 Some(Lookup::Found(class)) => ClassLookup::Found(class),
-                Some(Lookup::Unreadable(error)) => return Ok(Verdict::of(vec![unreadable_class(error)])),
+                Some(Lookup::Unreadable(error)) => {
+                    return Ok(AdmissionResponse::from_violations(vec![unreadable_class(error)]));
+                }
             },
             instance: instance.found(),
             bounds: &self.settings.bounds,
         };
         let mut violations = admit::engine(&engine, &around);
-        if binds {
+        if binds_class {
             violations.extend(admit::new_class_reference(&around.class));
         }
         let class = around.class.found();
-        // What is bad by our own rules is not rendered, not even to try it. Without anything that a user wrote there is
-        // nothing to try either.
+        // An engine that violates our own rules is not rendered. One without a class, template and storage renders only what
+        // the operator itself sets, which needs no dry run.
         if violations.is_empty() && (class.is_some() || spec.template.is_some() || spec.storage != <_>::default()) {
-            violations = self.rehearse_engine(&engine, class, instance.found()).await;
+            violations = self.dry_run_engine(&engine, class, instance.found()).await;
         }
         let warnings = match &instance {
-            // It is there.
+            // It exists.
             Lookup::Unreadable(_) => Vec::new(),
-            Lookup::Found(_) | Lookup::Missing => admit::advice(&engine, &around),
+            Lookup::Found(_) | Lookup::Missing => admit::engine_warnings(&engine, &around),
         };
-        Ok(Verdict {
+        Ok(AdmissionResponse {
             violations,
             warnings,
-            ..Verdict::default()
+            ..AdmissionResponse::default()
         })
     }
 
-    async fn rehearse_engine(
+    async fn dry_run_engine(
         &self,
         engine: &FireboltEngine,
         class: Option<&FireboltEngineClass>,
         instance: Option<&FireboltInstance>,
     ) -> Vec<Violation> {
-        let (rendered, objections) = self.rehearse_set(engine, class, instance).await;
-        admit::engine_objections(engine, class, &rendered, &objections)
+        let (rendered, causes) = self.dry_run_stateful_set(engine, class, instance).await;
+        admit::engine_dry_run_violations(engine, class, &rendered, &causes)
     }
 
-    /// What Kubernetes says to the StatefulSet of an engine.
-    pub(super) async fn rehearse_set(
+    /// Renders the `StatefulSet` of an engine, and returns it with the causes that the dry run reports.
+    pub(super) async fn dry_run_stateful_set(
         &self,
         engine: &FireboltEngine,
         class: Option<&FireboltEngineClass>,
         instance: Option<&FireboltInstance>,
-    ) -> (StatefulSet, Vec<Objection>) {
+    ) -> (StatefulSet, Vec<Cause>) {
         let facts = InstanceFacts {
             id: instance
                 .and_then(|instance| instance.spec.id.clone())
@@ -94,21 +97,21 @@ impl Judge {
         let mut effective = resolve(engine, class, &facts, &self.settings.defaults);
         PLACEHOLDER.clone_into(&mut effective.uid);
         let rendered = stateful_set(&effective, GENERATION);
-        let objections = self.rehearse(&rendered).await;
-        (rendered, objections)
+        let causes = self.dry_run(&rendered).await;
+        (rendered, causes)
     }
 }
 
 fn unreadable_class(error: &str) -> Violation {
     Violation {
         path: "spec.engineClassRef".to_owned(),
-        kind: Kind::Invalid,
+        kind: ViolationKind::Invalid,
         message: format!("The FireboltEngineClass cannot be read: {error}. Correct it with `kubectl edit`."),
     }
 }
 
-/// What the rules look at, and what pods are made from. Everything else can change without being judged.
-fn judged(engine: &FireboltEngine) -> impl PartialEq + use<'_> {
+/// The fields that the rules check and that pods are rendered from. All other fields can change without validation.
+fn validated(engine: &FireboltEngine) -> impl PartialEq + use<'_> {
     let spec = &engine.spec;
     (
         &spec.template,

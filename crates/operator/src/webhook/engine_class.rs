@@ -1,29 +1,29 @@
-//! What may be done to engine classes.
+//! Validation of engine classes.
 
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
 use firebolt_core::admit;
 
-use super::judge::{Judge, Trouble, Wanted, key_of};
-use super::review::{Operation, Request, Verdict};
+use super::review::{AdmissionRequest, AdmissionResponse, Operation};
+use super::validator::{LookupError, RequestObject, Validator, object_key};
 
-impl Judge {
-    /// Creations, changes and deletions.
-    pub async fn engine_class(&self, request: &Request) -> Result<Verdict, Trouble> {
+impl Validator {
+    /// Validates the creation, change or deletion of a class.
+    pub(super) async fn engine_class(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, LookupError> {
         match request.operation {
-            Operation::Create | Operation::Update => Ok(Box::pin(self.stored_class(request)).await),
-            Operation::Delete => self.deleted_class(request).await,
-            Operation::Connect => Ok(Verdict::accepted()),
+            Operation::Create | Operation::Update => Ok(Box::pin(self.store_engine_class(request)).await),
+            Operation::Delete => self.delete_engine_class(request).await,
+            Operation::Connect => Ok(AdmissionResponse::allowed()),
         }
     }
 
-    async fn stored_class(&self, request: &Request) -> Verdict {
-        let class: FireboltEngineClass = match self.wanted(request) {
-            Wanted::Object(class) => *class,
-            Wanted::Settled(verdict) => return verdict,
+    async fn store_engine_class(&self, request: &AdmissionRequest) -> AdmissionResponse {
+        let class: FireboltEngineClass = match self.request_object(request) {
+            RequestObject::Validate(class) => *class,
+            RequestObject::Respond(response) => return response,
         };
-        let before: Option<FireboltEngineClass> = Self::before(request);
-        if before.is_some_and(|before| judged(&before) == judged(&class)) {
-            return Verdict::accepted();
+        let old: Option<FireboltEngineClass> = Self::old_object(request);
+        if old.is_some_and(|old| validated(&old) == validated(&class)) {
+            return AdmissionResponse::allowed();
         }
         let mut violations = admit::engine_class(&class);
         if violations.is_empty() {
@@ -31,26 +31,26 @@ impl Judge {
             engine.metadata.name = Some("any".to_owned());
             engine.metadata.namespace = Some(request.namespace.clone());
             engine.spec.engine_class_ref = class.metadata.name.clone();
-            let (rendered, objections) = self.rehearse_set(&engine, Some(&class), None).await;
-            violations = admit::engine_class_objections(&class, &rendered, &objections);
+            let (rendered, causes) = self.dry_run_stateful_set(&engine, Some(&class), None).await;
+            violations = admit::engine_class_dry_run_violations(&class, &rendered, &causes);
         }
-        Verdict::of(violations)
+        AdmissionResponse::from_violations(violations)
     }
 
-    async fn deleted_class(&self, request: &Request) -> Result<Verdict, Trouble> {
-        if !self.looks_after(&request.namespace) {
-            return Ok(Verdict::accepted());
+    async fn delete_engine_class(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, LookupError> {
+        if !self.in_scope(&request.namespace) {
+            return Ok(AdmissionResponse::allowed());
         }
-        let class = key_of(request)?;
+        let class = object_key(request)?;
         let refers = |engine: &FireboltEngine| engine.spec.engine_class_ref.as_ref() == Some(&class.name);
-        let engines = self.engines_that(&class, refers).await?;
+        let engines = self.engines_referencing(&class, refers).await?;
         let violation = admit::engine_class_deletion(&class.name, &class.namespace, &engines);
-        Ok(Verdict::of(violation.into_iter().collect()))
+        Ok(AdmissionResponse::from_violations(violation.into_iter().collect()))
     }
 }
 
-/// What the rules look at, and what pods are made from.
-fn judged(class: &FireboltEngineClass) -> impl PartialEq + use<'_> {
+/// The fields that the rules check and that pods are rendered from.
+fn validated(class: &FireboltEngineClass) -> impl PartialEq + use<'_> {
     let spec = &class.spec;
     (&spec.template, &spec.storage, spec.ui_sidecar)
 }

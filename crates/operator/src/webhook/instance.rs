@@ -1,72 +1,68 @@
-//! What may be done to instances.
+//! Validation and defaulting of instances.
 
 use firebolt_api::{FireboltEngine, FireboltInstance};
 use firebolt_core::admit::{self, Violation};
 use firebolt_core::render::instance::{gateway_deployment, metadata_deployment};
 use firebolt_core::resolve::instance::resolve;
+use firebolt_runtime::ObjectKey;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::engine::PLACEHOLDER;
-use super::judge::{Judge, Trouble, Wanted, key_of};
-use super::review::{Operation, Request, Verdict};
+use super::review::{AdmissionRequest, AdmissionResponse, Operation};
+use super::validator::{LookupError, RequestObject, Validator, object_key};
 use crate::instance::fresh_id;
-use crate::key::ObjectKey;
 
-impl Judge {
-    /// Creations, changes and deletions.
-    pub async fn instance(&self, request: &Request) -> Result<Verdict, Trouble> {
+impl Validator {
+    /// Validates the creation, change or deletion of an instance.
+    pub(super) async fn instance(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, LookupError> {
         match request.operation {
-            Operation::Create | Operation::Update => Box::pin(self.stored_instance(request)).await,
-            Operation::Delete => self.deleted_instance(request).await,
-            Operation::Connect => Ok(Verdict::accepted()),
+            Operation::Create | Operation::Update => Box::pin(self.store_instance(request)).await,
+            Operation::Delete => self.delete_instance(request).await,
+            Operation::Connect => Ok(AdmissionResponse::allowed()),
         }
     }
 
-    /// Gives an instance that comes without an identity one of its own.
-    #[must_use]
-    pub fn identify(&self, request: &Request) -> Verdict {
-        let Wanted::Object(instance) = self.wanted::<FireboltInstance>(request) else {
-            // Whatever is wrong with it, others will say.
-            return Verdict::accepted();
+    /// Sets `spec.id` of a new instance that has none.
+    pub(super) fn default_instance(&self, request: &AdmissionRequest) -> AdmissionResponse {
+        let RequestObject::Validate(instance) = self.request_object::<FireboltInstance>(request) else {
+            // The validating webhook reports what is wrong with it.
+            return AdmissionResponse::allowed();
         };
         if request.operation != Operation::Create || instance.spec.id.is_some_and(|id| !id.is_empty()) {
-            return Verdict::accepted();
+            return AdmissionResponse::allowed();
         }
         let id = fresh_id(Timestamp::now());
-        Verdict {
+        AdmissionResponse {
             patch: vec![json!({ "op": "add", "path": "/spec/id", "value": id })],
-            ..Verdict::default()
+            ..AdmissionResponse::default()
         }
     }
 
-    async fn stored_instance(&self, request: &Request) -> Result<Verdict, Trouble> {
-        let instance: FireboltInstance = match self.wanted(request) {
-            Wanted::Object(instance) => *instance,
-            Wanted::Settled(verdict) => return Ok(verdict),
+    async fn store_instance(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, LookupError> {
+        let instance: FireboltInstance = match self.request_object(request) {
+            RequestObject::Validate(instance) => *instance,
+            RequestObject::Respond(response) => return Ok(response),
         };
-        let before: Option<FireboltInstance> = Self::before(request);
-        if before.as_ref().is_some_and(|before| before.spec == instance.spec) {
-            return Ok(Verdict::accepted());
+        let old: Option<FireboltInstance> = Self::old_object(request);
+        if old.as_ref().is_some_and(|old| old.spec == instance.spec) {
+            return Ok(AdmissionResponse::allowed());
         }
-        let mut verdict = Verdict::of(admit::instance(&instance));
-        if let Some(before) = before
-            .as_ref()
-            .filter(|before| may_matter_to_engines(before, &instance))
-        {
-            let engines = self.engines_of(&key_of(request)?).await?;
-            verdict
+        let mut response = AdmissionResponse::from_violations(admit::instance(&instance));
+        if let Some(old) = old.as_ref().filter(|old| may_affect_engines(old, &instance)) {
+            let engines = self.engines_of(&object_key(request)?).await?;
+            response
                 .violations
-                .extend(admit::instance_change(before, &instance, &engines));
-            verdict.warnings = admit::instance_advice(before, &instance, &engines);
+                .extend(admit::instance_change(old, &instance, &engines));
+            response.warnings = admit::instance_warnings(old, &instance, &engines);
         }
-        if verdict.accepts() {
-            verdict.violations = self.rehearse_instance(&instance, before.as_ref()).await;
+        if response.is_allowed() {
+            response.violations = self.dry_run_instance(&instance, old.as_ref()).await;
         }
-        Ok(verdict)
+        Ok(response)
     }
 
-    async fn rehearse_instance(&self, instance: &FireboltInstance, old: Option<&FireboltInstance>) -> Vec<Violation> {
+    async fn dry_run_instance(&self, instance: &FireboltInstance, old: Option<&FireboltInstance>) -> Vec<Violation> {
         let mut effective = resolve(instance, &self.settings.defaults, false);
         PLACEHOLDER.clone_into(&mut effective.uid);
         let spec = &instance.spec;
@@ -74,39 +70,39 @@ impl Judge {
         let template = &spec.metadata.template;
         if template.is_some() && old.is_none_or(|old| old.spec.metadata.template != *template) {
             let rendered = metadata_deployment(&effective, PLACEHOLDER);
-            let objections = self.rehearse(&rendered).await;
-            violations.extend(admit::metadata_objections(instance, &rendered, &objections));
+            let causes = self.dry_run(&rendered).await;
+            violations.extend(admit::metadata_dry_run_violations(instance, &rendered, &causes));
         }
         let template = &spec.gateway.template;
         if template.is_some() && old.is_none_or(|old| old.spec.gateway.template != *template) {
             let rendered = gateway_deployment(&effective);
-            let objections = self.rehearse(&rendered).await;
-            violations.extend(admit::gateway_objections(instance, &rendered, &objections));
+            let causes = self.dry_run(&rendered).await;
+            violations.extend(admit::gateway_dry_run_violations(instance, &rendered, &causes));
         }
         violations
     }
 
-    async fn deleted_instance(&self, request: &Request) -> Result<Verdict, Trouble> {
-        if !self.looks_after(&request.namespace) {
-            return Ok(Verdict::accepted());
+    async fn delete_instance(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, LookupError> {
+        if !self.in_scope(&request.namespace) {
+            return Ok(AdmissionResponse::allowed());
         }
-        let instance = key_of(request)?;
+        let instance = object_key(request)?;
         let engines = self.engines_of(&instance).await?;
         let violation = admit::instance_deletion(&instance.name, &instance.namespace, &engines);
-        Ok(Verdict::of(violation.into_iter().collect()))
+        Ok(AdmissionResponse::from_violations(violation.into_iter().collect()))
     }
 
-    /// The engines that hold on to an instance. Those that are going themselves do not: the finalizer of the instance waits
-    /// for them.
-    async fn engines_of(&self, instance: &ObjectKey) -> Result<Vec<String>, Trouble> {
+    /// The engines that block the deletion of an instance. Engines that are being deleted do not: the finalizer of the
+    /// instance waits for them.
+    async fn engines_of(&self, instance: &ObjectKey) -> Result<Vec<String>, LookupError> {
         let refers = |engine: &FireboltEngine| {
             engine.spec.instance_ref == instance.name && engine.metadata.deletion_timestamp.is_none()
         };
-        self.engines_that(instance, refers).await
+        self.engines_referencing(instance, refers).await
     }
 }
 
-/// Only for these is it worth to ask which engines there are.
-fn may_matter_to_engines(old: &FireboltInstance, new: &FireboltInstance) -> bool {
+/// Only for such a change are the engines of the instance listed.
+fn may_affect_engines(old: &FireboltInstance, new: &FireboltInstance) -> bool {
     old.spec.metadata.postgres != new.spec.metadata.postgres
 }

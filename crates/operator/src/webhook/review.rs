@@ -1,85 +1,77 @@
-//! The conversation with the API server: an `AdmissionReview` comes in, another goes out.
+//! The wire format: an `AdmissionReview` with a request comes in, one with a response goes out.
 //!
-//! Objects are taken as text first, so that a request whose object cannot be read is still answered, with its reason.
+//! Objects are taken as raw JSON first, so that a request whose object cannot be parsed is still answered, with the reason.
 
 use std::fmt::Write as _;
 
 use firebolt_api::GROUP;
-use firebolt_core::admit::{Kind, Violation};
+use firebolt_core::admit::{Violation, ViolationKind};
+use firebolt_process::error::shortened;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::error::shortened;
 use crate::settings::{is_dns_label, is_dns_subdomain};
 
-/// The most violations that are told at once. Each has a text of bounded length, and what is not told is counted.
-const MOST_CAUSES: usize = 50;
-/// The most that ties an answer to its question, as much as any name has. It stands in answers, which must not grow with
-/// what is sent.
-const LONGEST_UID: usize = 253;
-/// The most warnings that are told at once.
-const MOST_WARNINGS: usize = 10;
-/// The most that is told of one violation: users choose the keys in its path.
-const LONGEST_CAUSE: usize = 1000;
+/// Limit on the violations in one response. Each has a text of bounded length; the rest is counted.
+const MAX_CAUSES: usize = 50;
+/// Limit on the length of `uid`, which is repeated in the response: the size of a response must not depend on the request.
+const MAX_UID_LENGTH: usize = 253;
+/// Limit on the warnings in one response.
+const MAX_WARNINGS: usize = 10;
+/// Limit on the text of one violation: users choose the keys in its path.
+const MAX_CAUSE_LENGTH: usize = 1000;
 
 /// What the API server sends.
 #[derive(Debug, Deserialize)]
-pub struct Review {
-    /// Its question. The answer, which has the same type, has none.
-    pub request: Request,
+pub(super) struct AdmissionReview {
+    pub(super) request: AdmissionRequest,
 }
 
-/// What somebody wants to do to an object.
+/// The request in an `AdmissionReview`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Request {
-    /// Ties the answer to the question.
-    pub uid: String,
-    /// What is to be done.
-    pub operation: Operation,
-    /// The name of the object. Empty if the API server has yet to choose it.
+pub(super) struct AdmissionRequest {
+    /// Identifies the request; the response repeats it.
+    pub(super) uid: String,
+    pub(super) operation: Operation,
+    /// The name of the object. Empty if the API server generates it.
     #[serde(default)]
-    pub name: String,
-    /// The namespace of the object.
+    pub(super) name: String,
     #[serde(default)]
-    pub namespace: String,
-    /// The object as it would be stored. None when it is deleted.
-    #[serde(default, deserialize_with = "present")]
-    pub object: Option<Box<RawValue>>,
-    /// The object as it is stored. None when it is created.
-    #[serde(default, deserialize_with = "present")]
-    pub old_object: Option<Box<RawValue>>,
+    pub(super) namespace: String,
+    /// The object as it would be stored. None on deletion.
+    #[serde(default, deserialize_with = "non_null")]
+    pub(super) object: Option<Box<RawValue>>,
+    /// The object as it is stored. None on creation.
+    #[serde(default, deserialize_with = "non_null")]
+    pub(super) old_object: Option<Box<RawValue>>,
 }
 
-impl Request {
-    /// Whether the object is one that can be: names come from strangers, and go into requests and messages.
-    #[must_use]
-    pub fn is_well_formed(&self) -> bool {
-        let is_named = self.name.is_empty() || is_dns_subdomain(&self.name);
-        is_named && is_dns_label(&self.namespace) && self.uid.len() <= LONGEST_UID
+impl AdmissionRequest {
+    /// Whether the names are valid. Any client in the cluster network can send requests, and the names go into requests
+    /// to the API server and into log lines.
+    pub(super) fn is_well_formed(&self) -> bool {
+        let has_valid_name = self.name.is_empty() || is_dns_subdomain(&self.name);
+        has_valid_name && is_dns_label(&self.namespace) && self.uid.len() <= MAX_UID_LENGTH
     }
 }
 
-/// What is to be done to an object.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Operation {
-    /// It is new.
+pub(super) enum Operation {
     Create,
-    /// It is changed.
     Update,
-    /// It goes.
     Delete,
-    /// Somebody connects to it, which objects of ours do not offer.
+    /// Our kinds have no subresource to connect to.
     Connect,
 }
 
 impl Operation {
-    /// Its name, for metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    /// The value of the metric label.
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Update => "update",
@@ -89,61 +81,46 @@ impl Operation {
     }
 }
 
-/// Reads `null` as nothing.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+/// Reads `null` as none.
+fn non_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     let value = Option::<Box<RawValue>>::deserialize(deserializer)?;
     Ok(value.filter(|value| value.get() != "null"))
 }
 
-/// What the operator says to a request.
+/// The result of validating a request.
 #[derive(Debug, Default)]
-pub struct Verdict {
-    /// Why it is refused; accepted if empty.
-    pub violations: Vec<Violation>,
-    /// What is told to whoever asked, accepted or not.
-    pub warnings: Vec<String>,
-    /// What is changed about the object, as a JSON patch.
-    pub patch: Vec<Value>,
+pub(super) struct AdmissionResponse {
+    /// Why the request is denied; it is allowed if there are none.
+    pub(super) violations: Vec<Violation>,
+    /// Warnings that the client prints, whether the request is allowed or not.
+    pub(super) warnings: Vec<String>,
+    /// Changes to the object, as a JSON patch.
+    pub(super) patch: Vec<Value>,
 }
 
-impl Verdict {
-    /// Nothing to say.
-    #[must_use]
-    pub fn accepted() -> Self {
+impl AdmissionResponse {
+    /// Allows the request, without warnings or changes.
+    pub(super) fn allowed() -> Self {
         Self::default()
     }
 
-    /// Refused for these reasons, or accepted if there are none.
-    #[must_use]
-    pub fn of(violations: Vec<Violation>) -> Self {
+    /// Denies the request for these violations, or allows it if there are none.
+    pub(super) fn from_violations(violations: Vec<Violation>) -> Self {
         Self {
             violations,
             ..Self::default()
         }
     }
 
-    /// Whether it lets the request through.
-    #[must_use]
-    pub fn accepts(&self) -> bool {
+    pub(super) fn is_allowed(&self) -> bool {
         self.violations.is_empty()
     }
 }
 
-/// What the request is about, for the answer.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// The kind of the object.
-    pub kind: &'a str,
-    /// Its name.
-    pub name: &'a str,
-    /// What is to be done to it.
-    pub operation: Operation,
-}
-
-/// The answer of the operator.
+/// The response in an `AdmissionReview`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Response<'a> {
+struct ResponseBody<'a> {
     uid: &'a str,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,33 +133,30 @@ struct Response<'a> {
     patch: Option<k8s_openapi::ByteString>,
 }
 
-/// The answer as the API server reads it.
-#[must_use]
-pub fn answer(uid: &str, subject: Subject, verdict: &Verdict) -> Value {
-    let changes = verdict.accepts() && !verdict.patch.is_empty();
-    let patch = || serde_json::to_vec(&verdict.patch).expect("a patch is plain JSON");
-    let response = Response {
-        uid,
-        allowed: verdict.accepts(),
-        status: (!verdict.accepts()).then(|| refusal(subject, &verdict.violations)),
-        warnings: &verdict.warnings[..verdict.warnings.len().min(MOST_WARNINGS)],
-        patch_type: changes.then_some("JSONPatch"),
-        patch: changes.then(|| k8s_openapi::ByteString(patch())),
-    };
-    review(&response)
+/// The `AdmissionReview` that answers a request for an object of this kind.
+pub(super) fn review(kind: &str, request: &AdmissionRequest, response: &AdmissionResponse) -> Value {
+    let has_patch = response.is_allowed() && !response.patch.is_empty();
+    let patch = || serde_json::to_vec(&response.patch).expect("a patch is plain JSON");
+    serialize(&ResponseBody {
+        uid: &request.uid,
+        allowed: response.is_allowed(),
+        status: (!response.is_allowed()).then(|| denial(kind, request, &response.violations)),
+        warnings: &response.warnings[..response.warnings.len().min(MAX_WARNINGS)],
+        patch_type: has_patch.then_some("JSONPatch"),
+        patch: has_patch.then(|| k8s_openapi::ByteString(patch())),
+    })
 }
 
-/// The answer to a question that could not be decided: nothing is let through unseen.
-#[must_use]
-pub fn no_answer(uid: &str, why: &str) -> Value {
+/// The `AdmissionReview` for a request that could not be validated. The request is denied.
+pub(super) fn unavailable(uid: &str, message: &str) -> Value {
     let status = Status {
         code: Some(503),
         reason: Some("ServiceUnavailable".to_owned()),
         status: Some("Failure".to_owned()),
-        message: Some(shortened(why, LONGEST_CAUSE)),
+        message: Some(shortened(message, MAX_CAUSE_LENGTH)),
         ..Status::default()
     };
-    review(&Response {
+    serialize(&ResponseBody {
         uid,
         allowed: false,
         status: Some(status),
@@ -192,25 +166,25 @@ pub fn no_answer(uid: &str, why: &str) -> Value {
     })
 }
 
-fn review(response: &Response) -> Value {
+fn serialize(response: &ResponseBody) -> Value {
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response })
 }
 
-/// A refusal with all its reasons: as a text, and as a list that `kubectl` shows one by one. What may not be deleted is
-/// forbidden; anything else is not valid as it stands.
-fn refusal(subject: Subject, violations: &[Violation]) -> Status {
-    let causes: Vec<StatusCause> = violations.iter().take(MOST_CAUSES).map(cause).collect();
+/// The status of a denied request, with all violations: as text, and as a list of causes that `kubectl` prints one by one.
+/// A denied deletion is `Forbidden`, everything else `Invalid`.
+fn denial(kind: &str, request: &AdmissionRequest, violations: &[Violation]) -> Status {
+    let causes: Vec<StatusCause> = violations.iter().take(MAX_CAUSES).map(cause).collect();
     let mut message = String::new();
     for cause in &causes {
         let separator = if message.is_empty() { "" } else { "\n" };
         let (field, text) = (cause.field.as_deref().unwrap_or_default(), cause.message.as_deref());
         write!(message, "{separator}{field}: {}", text.unwrap_or_default()).expect("writing to a string does not fail");
     }
-    if violations.len() > MOST_CAUSES {
-        let left = violations.len() - MOST_CAUSES;
+    if violations.len() > MAX_CAUSES {
+        let left = violations.len() - MAX_CAUSES;
         write!(message, "\n… and {left} more").expect("writing to a string does not fail");
     }
-    let (code, reason) = match subject.operation {
+    let (code, reason) = match request.operation {
         Operation::Delete | Operation::Connect => (403, "Forbidden"),
         Operation::Create | Operation::Update => (422, "Invalid"),
     };
@@ -221,8 +195,8 @@ fn refusal(subject: Subject, violations: &[Violation]) -> Status {
         message: Some(message),
         details: Some(StatusDetails {
             group: Some(GROUP.to_owned()),
-            kind: Some(subject.kind.to_owned()),
-            name: Some(subject.name.to_owned()),
+            kind: Some(kind.to_owned()),
+            name: Some(request.name.clone()),
             causes: Some(causes),
             ..StatusDetails::default()
         }),
@@ -232,16 +206,16 @@ fn refusal(subject: Subject, violations: &[Violation]) -> Status {
 
 fn cause(violation: &Violation) -> StatusCause {
     let reason = match violation.kind {
-        Kind::Forbidden => "FieldValueForbidden",
-        Kind::Duplicate => "FieldValueDuplicate",
-        Kind::Invalid => "FieldValueInvalid",
-        Kind::Required => "FieldValueRequired",
-        Kind::NotFound => "FieldValueNotFound",
+        ViolationKind::Forbidden => "FieldValueForbidden",
+        ViolationKind::Duplicate => "FieldValueDuplicate",
+        ViolationKind::Invalid => "FieldValueInvalid",
+        ViolationKind::Required => "FieldValueRequired",
+        ViolationKind::NotFound => "FieldValueNotFound",
     };
     let text = format!("{}: {}", violation.kind, violation.message);
     StatusCause {
         reason: Some(reason.to_owned()),
-        field: Some(shortened(&violation.path, LONGEST_CAUSE)),
-        message: Some(shortened(&text, LONGEST_CAUSE)),
+        field: Some(shortened(&violation.path, MAX_CAUSE_LENGTH)),
+        message: Some(shortened(&text, MAX_CAUSE_LENGTH)),
     }
 }

@@ -1,4 +1,4 @@
-//! The paths that the API server asks at, each bounded in size and time.
+//! The paths that the API server calls. Each request is bounded in size and time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
+use firebolt_process::error::shortened;
 use http_body_util::BodyExt;
 use kube::Resource;
 use serde_json::Value;
@@ -17,220 +18,214 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
-use super::judge::{Judge, Trouble};
-use super::metrics::Outcome;
-use super::review::{Operation, Request, Review, Subject, Verdict, answer, no_answer};
-use crate::error::shortened;
+use super::metrics::AdmissionResult;
+use super::review::{AdmissionRequest, AdmissionResponse, AdmissionReview, review, unavailable};
+use super::validator::{LookupError, Validator};
 
-/// The most that is read of a request: the API server takes objects of up to 3 MiB, and sends the old one with the new.
-const LARGEST_BODY: usize = 8 * 1024 * 1024;
-/// The part of a body that has room of its own, which is all of nearly every body: large ones keep no small one waiting.
-const SMALL: usize = 256 * 1024;
-/// The most that all requests together may hold at a time, in their first parts and beyond those; more wait.
-const ALL_BODIES: [usize; 2] = [16 * 1024 * 1024, 48 * 1024 * 1024];
-/// The unit in which that is counted.
-const UNIT: usize = 1024;
-/// How long the body of a request may take to come.
-const LONGEST_BODY: Duration = Duration::from_secs(3);
-/// How long the rest may take. The API server waits for ten seconds in all, and an answer says more than none.
-const LONGEST_JUDGEMENT: Duration = Duration::from_secs(6);
-/// How many questions are judged at a time; more wait.
-const TURNS: usize = 16;
-/// The most that is told of what came in the way of an answer.
-const LONGEST_TROUBLE: usize = 500;
+/// Limit on the body of a request: the API server accepts objects of up to 3 MiB, and sends the old one with the new.
+const MAX_BODY: usize = 8 * 1024 * 1024;
+/// The first part of a body, which has memory reserved for it. Nearly every body is smaller, so that large bodies do not
+/// delay small ones.
+const SMALL_BODY: usize = 256 * 1024;
+/// Limits on the memory of all bodies together: for their first parts, and for the rest. Further requests wait.
+const BODY_MEMORY: [usize; 2] = [16 * 1024 * 1024, 48 * 1024 * 1024];
+/// The unit in which the memory of bodies is counted.
+const MEMORY_UNIT: usize = 1024;
+/// Timeout of reading the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout of validating a request. The API server waits for ten seconds in all, and needs the response to report why.
+const VALIDATION_TIMEOUT: Duration = Duration::from_secs(6);
+/// Limit on requests that are validated at a time. Further requests wait.
+const MAX_CONCURRENT_VALIDATIONS: usize = 16;
+/// Limit on the text of a lookup error.
+const MAX_ERROR_LENGTH: usize = 500;
 
-/// What is asked at a path.
+/// A webhook that the API server calls, one per path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
-    Engine,
-    EngineClass,
-    Instance,
-    IdentityOfInstance,
+enum Webhook {
+    ValidateEngine,
+    ValidateEngineClass,
+    ValidateInstance,
+    DefaultInstance,
 }
 
-impl Question {
+impl Webhook {
     const ALL: [Self; 4] = [
-        Self::Engine,
-        Self::EngineClass,
-        Self::Instance,
-        Self::IdentityOfInstance,
+        Self::ValidateEngine,
+        Self::ValidateEngineClass,
+        Self::ValidateInstance,
+        Self::DefaultInstance,
     ];
 
-    /// Where the API server asks. The registration in `deploy/webhooks.yaml` names the same.
+    /// The path, which `deploy/webhooks.yaml` registers. It is also the label `webhook` of metrics.
     fn path(self) -> &'static str {
         match self {
-            Self::Engine => "/validate-compute-firebolt-io-v1alpha1-fireboltengine",
-            Self::EngineClass => "/validate-compute-firebolt-io-v1alpha1-fireboltengineclass",
-            Self::Instance => "/validate-compute-firebolt-io-v1alpha1-fireboltinstance",
-            Self::IdentityOfInstance => "/mutate-compute-firebolt-io-v1alpha1-fireboltinstance",
+            Self::ValidateEngine => "/validate-compute-firebolt-io-v1alpha1-fireboltengine",
+            Self::ValidateEngineClass => "/validate-compute-firebolt-io-v1alpha1-fireboltengineclass",
+            Self::ValidateInstance => "/validate-compute-firebolt-io-v1alpha1-fireboltinstance",
+            Self::DefaultInstance => "/mutate-compute-firebolt-io-v1alpha1-fireboltinstance",
         }
     }
 
-    /// What the question is about.
+    /// The kind of its objects.
     fn kind(self) -> String {
         match self {
-            Self::Engine => FireboltEngine::kind(&()),
-            Self::EngineClass => FireboltEngineClass::kind(&()),
-            Self::Instance | Self::IdentityOfInstance => FireboltInstance::kind(&()),
+            Self::ValidateEngine => FireboltEngine::kind(&()),
+            Self::ValidateEngineClass => FireboltEngineClass::kind(&()),
+            Self::ValidateInstance | Self::DefaultInstance => FireboltInstance::kind(&()),
         }
         .into_owned()
     }
 }
 
-/// What all questions share.
+/// Handles admission requests, within limits that all webhooks share.
 #[derive(Clone)]
-struct Desk {
-    judge: Judge,
-    room: [Arc<Semaphore>; 2],
-    turns: Arc<Semaphore>,
+struct AdmissionHandler {
+    validator: Validator,
+    body_memory: [Arc<Semaphore>; 2],
+    validations: Arc<Semaphore>,
 }
 
-/// Answers the API server.
-pub fn router(judge: Judge) -> Router {
-    let desk = Desk {
-        judge,
-        room: ALL_BODIES.map(|bytes| Arc::new(Semaphore::new(bytes / UNIT))),
-        turns: Arc::new(Semaphore::new(TURNS)),
+/// The routes of all webhooks.
+pub fn router(validator: Validator) -> Router {
+    let handler = AdmissionHandler {
+        validator,
+        body_memory: BODY_MEMORY.map(|bytes| Arc::new(Semaphore::new(bytes / MEMORY_UNIT))),
+        validations: Arc::new(Semaphore::new(MAX_CONCURRENT_VALIDATIONS)),
     };
-    Question::ALL.into_iter().fold(Router::new(), |router, question| {
-        let desk = desk.clone();
-        let handler = async move |request: HttpRequest| desk.attend(question, request).await;
-        router.route(question.path(), post(handler))
+    Webhook::ALL.into_iter().fold(Router::new(), |router, webhook| {
+        handler.validator.metrics.initialize(webhook.path());
+        let handler = handler.clone();
+        let handle = async move |request: HttpRequest| handler.handle(webhook, request).await;
+        router.route(webhook.path(), post(handle))
     })
 }
 
-/// Why a request is no question that could be answered.
+/// Why a request is not a valid admission request. It gets an HTTP error.
 #[derive(Debug, thiserror::Error)]
-enum Unanswerable {
-    #[error("the body of a question is application/json")]
-    NotJson,
-    #[error("the body of a question has at most {LARGEST_BODY} bytes")]
+enum BadRequest {
+    #[error("the content type is not application/json")]
+    ContentType,
+    #[error("the body exceeds {MAX_BODY} bytes")]
     TooLarge,
-    #[error("the body broke off: {0}")]
-    Incomplete(String),
-    #[error("the body did not come within {LONGEST_BODY:?}")]
-    SlowBody,
-    #[error("the body is no AdmissionReview with a request: {0}")]
-    NoReview(serde_json::Error),
-    #[error("namespace and name of the object are not those of an object")]
-    NoObject,
+    #[error("cannot read the body: {0}")]
+    Body(String),
+    #[error("timed out reading the body after {BODY_TIMEOUT:?}")]
+    BodyTimeout,
+    #[error("the body is not an AdmissionReview with a request: {0}")]
+    Review(serde_json::Error),
+    #[error("the request has an invalid uid, namespace or name")]
+    ObjectName,
 }
 
-impl IntoResponse for Unanswerable {
+impl IntoResponse for BadRequest {
     fn into_response(self) -> Response {
         let status = match self {
-            Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Incomplete(_) | Self::NoReview(_) | Self::NoObject => StatusCode::BAD_REQUEST,
-            Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
+            Self::Body(_) | Self::Review(_) | Self::ObjectName => StatusCode::BAD_REQUEST,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
         };
         (status, format!("{self}\n")).into_response()
     }
 }
 
-impl Desk {
-    async fn attend(&self, question: Question, request: HttpRequest) -> Response {
-        let begun = Instant::now();
-        let (response, operation, outcome) = match self.answer(question, request).await {
-            Ok((review, operation, outcome)) => (Json(review).into_response(), Some(operation), outcome),
-            Err(why) => {
-                debug!("cannot answer a question about {}: {why}", question.kind());
-                (why.into_response(), None, Outcome::Error)
+impl AdmissionHandler {
+    async fn handle(&self, webhook: Webhook, request: HttpRequest) -> Response {
+        let (start, metrics) = (Instant::now(), &self.validator.metrics);
+        let _in_flight = metrics.start_request(webhook.path());
+        let response = match self.admit(webhook, request).await {
+            Ok(review) => Json(review).into_response(),
+            Err(error) => {
+                debug!(kind = webhook.kind(), "invalid admission request: {error}");
+                metrics.responded(&webhook.kind(), None, AdmissionResult::Error);
+                error.into_response()
             }
         };
-        let took = begun.elapsed();
-        self.judge
-            .metrics
-            .webhook()
-            .asked(&question.kind(), operation, outcome, took);
+        metrics.finish_request(webhook.path(), response.status().as_u16(), start.elapsed());
         response
     }
 
-    async fn answer(
-        &self,
-        question: Question,
-        request: HttpRequest,
-    ) -> Result<(Value, Operation, Outcome), Unanswerable> {
+    async fn admit(&self, webhook: Webhook, request: HttpRequest) -> Result<Value, BadRequest> {
         let (parts, body) = request.into_parts();
         if !is_json(&parts.headers) {
-            return Err(Unanswerable::NotJson);
+            return Err(BadRequest::ContentType);
         }
-        let body = timeout(LONGEST_BODY, Held::read(body, &self.room)).await;
-        let body = body.unwrap_or(Err(Unanswerable::SlowBody))?;
-        let Review { request } = serde_json::from_slice(&body.bytes).map_err(Unanswerable::NoReview)?;
+        let body = timeout(BODY_TIMEOUT, BoundedBody::read(body, &self.body_memory)).await;
+        let body = body.unwrap_or(Err(BadRequest::BodyTimeout))?;
+        let AdmissionReview { request } = serde_json::from_slice(&body.bytes).map_err(BadRequest::Review)?;
         if !request.is_well_formed() {
-            return Err(Unanswerable::NoObject);
+            return Err(BadRequest::ObjectName);
         }
-        let verdict = timeout(LONGEST_JUDGEMENT, self.judgement(question, &request)).await;
-        let kind = question.kind();
-        let subject = Subject {
-            kind: &kind,
-            name: &request.name,
-            operation: request.operation,
-        };
-        let (review, outcome) = match verdict {
-            Ok(Ok(verdict)) if verdict.accepts() => (answer(&request.uid, subject, &verdict), Outcome::Accepted),
-            Ok(Ok(verdict)) => (answer(&request.uid, subject, &verdict), Outcome::Refused),
-            Ok(Err(trouble)) => {
-                let trouble = shortened(&trouble.to_string(), LONGEST_TROUBLE);
-                warn!("cannot judge {kind} {}/{}: {trouble}", request.namespace, request.name);
-                (no_answer(&request.uid, &trouble), Outcome::Error)
+        let kind = webhook.kind();
+        let AdmissionRequest { namespace, name, .. } = &request;
+        let (answer, result) = match timeout(VALIDATION_TIMEOUT, self.validate(webhook, &request)).await {
+            Ok(Ok(response)) if response.is_allowed() => (review(&kind, &request, &response), AdmissionResult::Allowed),
+            Ok(Ok(response)) => (review(&kind, &request, &response), AdmissionResult::Denied),
+            Ok(Err(error)) => {
+                let error = shortened(&error.to_string(), MAX_ERROR_LENGTH);
+                warn!(kind, namespace, name, "cannot validate: {error}");
+                (unavailable(&request.uid, &error), AdmissionResult::Error)
             }
             Err(_elapsed) => {
-                let trouble = format!("cannot judge {kind} within {LONGEST_JUDGEMENT:?}. Try again.");
-                (no_answer(&request.uid, &trouble), Outcome::Error)
+                let error =
+                    format!("timed out validating {kind} {namespace}/{name} after {VALIDATION_TIMEOUT:?}; retry");
+                warn!(kind, namespace, name, "{error}");
+                (unavailable(&request.uid, &error), AdmissionResult::Error)
             }
         };
-        Ok((review, request.operation, outcome))
+        self.validator.metrics.responded(&kind, Some(request.operation), result);
+        Ok(answer)
     }
 
-    async fn judgement(&self, question: Question, request: &Request) -> Result<Verdict, Trouble> {
-        // Strangers can ask too, and each question may cost memory, and requests to the API server.
-        let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
-        match question {
-            Question::Engine => Box::pin(self.judge.engine(request)).await,
-            Question::EngineClass => Box::pin(self.judge.engine_class(request)).await,
-            Question::Instance => Box::pin(self.judge.instance(request)).await,
-            Question::IdentityOfInstance => Ok(self.judge.identify(request)),
+    async fn validate(&self, webhook: Webhook, request: &AdmissionRequest) -> Result<AdmissionResponse, LookupError> {
+        // Any client in the cluster network can send requests, and each may cost memory and requests to the API server.
+        let _permit = self.validations.acquire().await.expect("the semaphore is never closed");
+        match webhook {
+            Webhook::ValidateEngine => Box::pin(self.validator.engine(request)).await,
+            Webhook::ValidateEngineClass => Box::pin(self.validator.engine_class(request)).await,
+            Webhook::ValidateInstance => Box::pin(self.validator.instance(request)).await,
+            Webhook::DefaultInstance => Ok(self.validator.default_instance(request)),
         }
     }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.and_then(|kind| kind.split(';').next());
-    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = value.and_then(|value| value.split(';').next());
+    media_type.is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// A body, and the room that it takes up for as long as it is held.
-struct Held {
+/// A body, and the memory that is reserved for it.
+struct BoundedBody {
     bytes: Vec<u8>,
-    _room: Vec<OwnedSemaphorePermit>,
+    _memory: Vec<OwnedSemaphorePermit>,
 }
 
-impl Held {
-    /// Reads a body as it comes. Room is taken for what has come, so that a promise to send much keeps nobody out.
-    async fn read(mut body: Body, room: &[Arc<Semaphore>; 2]) -> Result<Self, Unanswerable> {
-        let (mut bytes, mut taken): (Vec<u8>, [Option<OwnedSemaphorePermit>; 2]) = <_>::default();
+impl BoundedBody {
+    /// Reads a body. Memory is reserved for the data that has arrived, not for the announced length: a client that announces
+    /// a large body and sends nothing delays no other.
+    async fn read(mut body: Body, memory: &[Arc<Semaphore>; 2]) -> Result<Self, BadRequest> {
+        let (mut bytes, mut reserved): (Vec<u8>, [Option<OwnedSemaphorePermit>; 2]) = <_>::default();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Unanswerable::Incomplete(error.to_string()))?;
+            let frame = frame.map_err(|error| BadRequest::Body(error.to_string()))?;
             let Ok(data) = frame.into_data() else { continue };
-            if bytes.len() + data.len() > LARGEST_BODY {
-                return Err(Unanswerable::TooLarge);
+            if bytes.len() + data.len() > MAX_BODY {
+                return Err(BadRequest::TooLarge);
             }
-            let part = usize::from(bytes.len() + data.len() > SMALL);
-            let units = u32::try_from(data.len().div_ceil(UNIT)).expect("a body is smaller than that");
-            let more = Arc::clone(&room[part]).acquire_many_owned(units).await;
+            let part = usize::from(bytes.len() + data.len() > SMALL_BODY);
+            let units = u32::try_from(data.len().div_ceil(MEMORY_UNIT)).expect("a body is smaller than that");
+            let more = Arc::clone(&memory[part]).acquire_many_owned(units).await;
             let more = more.expect("the semaphore is never closed");
-            match &mut taken[part] {
-                Some(taken) => taken.merge(more),
-                None => taken[part] = Some(more),
+            match &mut reserved[part] {
+                Some(reserved) => reserved.merge(more),
+                None => reserved[part] = Some(more),
             }
             bytes.extend_from_slice(&data);
         }
         Ok(Self {
             bytes,
-            _room: taken.into_iter().flatten().collect(),
+            _memory: reserved.into_iter().flatten().collect(),
         })
     }
 }

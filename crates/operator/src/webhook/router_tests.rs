@@ -8,49 +8,70 @@ use futures::{StreamExt, stream};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use kube::Client;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use rstest::rstest;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::super::metrics::WebhookMetrics;
 use super::*;
 use crate::cli::{Cli, Command};
+use crate::informers;
 use crate::metrics::Metrics;
-use crate::queue::Inboxes;
-use crate::settings::{Settings, Surroundings};
-use crate::watches::Caches;
+use crate::pending::Pending;
+use crate::settings::Environment;
 
-/// A router whose judge knows nothing and has this API server to ask.
-struct Asked(TowerToHyperService<Router>);
+/// A router whose validator has empty caches and this API server.
+struct Fixture {
+    service: TowerToHyperService<Router>,
+    registry: Registry,
+}
 
-impl Asked {
+impl Fixture {
     fn with(api_server: Router) -> Self {
         let Command::Run(arguments) = Cli::parse_from(["firebolt-operator", "run"]).command else {
             panic!("parsed as another command");
         };
-        let surroundings = Surroundings {
+        let environment = Environment {
             namespace: "ns".into(),
             host_name: "host".into(),
             nonce: 0,
         };
-        let settings = Arc::new(Settings::resolve(*arguments, surroundings));
+        let settings = Arc::new(arguments.into_settings(environment));
         let metrics = Arc::new(Metrics::new("test", SystemTime::UNIX_EPOCH));
         let client = Client::new(api_server, "ns");
-        // The watches end here, so that the caches stay empty.
+        // The watches end here, so the caches stay empty.
         let mut watches = JoinSet::new();
-        let caches = Caches::start(&client, &settings, &metrics, &mut watches, &Inboxes::default());
+        let caches = informers::start(&client, &settings, &metrics, &mut watches, &Pending::default());
         drop(watches);
-        let judge = Judge::new(client, settings, Arc::new(caches), metrics);
-        Self(TowerToHyperService::new(router(judge)))
+        let mut registry = Registry::default();
+        let metrics = Arc::new(WebhookMetrics::register(&mut registry));
+        let validator = Validator::new(client, settings, Arc::new(caches), metrics);
+        Self {
+            service: TowerToHyperService::new(router(validator)),
+            registry,
+        }
     }
 
-    /// The API server has nothing.
+    /// An API server that answers 404 to everything.
     fn with_nothing() -> Self {
         Self::with(Router::new())
     }
 
+    /// The value of a series, as text.
+    fn metric(&self, series: &str) -> Option<String> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map(str::to_owned)
+    }
+
     async fn send(&self, request: HttpRequest) -> (StatusCode, Vec<u8>) {
-        let response = self.0.call(request).await.unwrap();
+        let response = self.service.call(request).await.unwrap();
         let status = response.status();
         (
             status,
@@ -59,13 +80,13 @@ impl Asked {
     }
 
     async fn post(&self, body: impl Into<Body>) -> (StatusCode, Vec<u8>) {
-        self.send(post_to(Question::Engine.path(), "application/json", body))
+        self.send(post_to(Webhook::ValidateEngine.path(), "application/json", body))
             .await
     }
 
-    async fn ask(&self, question: Question, request: Value) -> Value {
+    async fn ask(&self, webhook: Webhook, request: Value) -> Value {
         let review = json!({ "request": request }).to_string();
-        let (status, body) = self.send(post_to(question.path(), "application/json", review)).await;
+        let (status, body) = self.send(post_to(webhook.path(), "application/json", review)).await;
         assert_eq!(status, StatusCode::OK);
         serde_json::from_slice(&body).unwrap()
     }
@@ -76,7 +97,7 @@ fn post_to(path: &str, kind: &str, body: impl Into<Body>) -> HttpRequest {
     request.body(body.into()).unwrap()
 }
 
-/// A question that needs nothing else to be answered.
+/// A request that is answered without any lookup.
 fn deleted() -> Value {
     let object = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });
     json!({ "uid": "u-1", "operation": "UPDATE", "name": "a", "namespace": "n", "object": object })
@@ -88,11 +109,11 @@ fn engine(class: &str) -> Value {
     json!({ "uid": "u-1", "operation": "CREATE", "name": "a", "namespace": "n", "object": object })
 }
 
-fn review() -> String {
+fn review_body() -> String {
     json!({ "request": deleted() }).to_string()
 }
 
-/// The body comes in these pieces, and then nothing more.
+/// A body that arrives in these pieces, and then ends or stalls.
 fn pieces(pieces: Vec<Vec<u8>>, end: bool) -> Body {
     let pieces = stream::iter(pieces).map(|piece| Ok::<_, Infallible>(Bytes::from(piece)));
     if end {
@@ -103,13 +124,13 @@ fn pieces(pieces: Vec<Vec<u8>>, end: bool) -> Body {
 }
 
 #[rstest]
-#[case(Question::Engine)]
-#[case(Question::EngineClass)]
-#[case(Question::Instance)]
-#[case(Question::IdentityOfInstance)]
+#[case(Webhook::ValidateEngine)]
+#[case(Webhook::ValidateEngineClass)]
+#[case(Webhook::ValidateInstance)]
+#[case(Webhook::DefaultInstance)]
 #[tokio::test]
-async fn the_answer_is_to_the_question(#[case] question: Question) {
-    let answer = Asked::with_nothing().ask(question, deleted()).await;
+async fn the_response_repeats_the_uid_of_the_request(#[case] webhook: Webhook) {
+    let answer = Fixture::with_nothing().ask(webhook, deleted()).await;
     let expected = json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": { "uid": "u-1", "allowed": true },
     });
@@ -123,19 +144,19 @@ async fn the_answer_is_to_the_question(#[case] question: Question) {
 #[case("text/plain", StatusCode::UNSUPPORTED_MEDIA_TYPE)]
 #[case("", StatusCode::UNSUPPORTED_MEDIA_TYPE)]
 #[tokio::test]
-async fn questions_are_json(#[case] kind: &str, #[case] expected: StatusCode) {
-    let request = post_to(Question::Engine.path(), kind, review());
-    assert_eq!(Asked::with_nothing().send(request).await.0, expected);
+async fn requests_must_be_json(#[case] kind: &str, #[case] expected: StatusCode) {
+    let request = post_to(Webhook::ValidateEngine.path(), kind, review_body());
+    assert_eq!(Fixture::with_nothing().send(request).await.0, expected);
 }
 
 #[tokio::test]
-async fn a_question_of_no_kind_is_refused() {
-    let request = HttpRequest::post(Question::Engine.path())
-        .body(review().into())
+async fn a_request_without_a_content_type_is_rejected() {
+    let request = HttpRequest::post(Webhook::ValidateEngine.path())
+        .body(review_body().into())
         .unwrap();
-    let (status, text) = Asked::with_nothing().send(request).await;
+    let (status, text) = Fixture::with_nothing().send(request).await;
     assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    assert_eq!(text, b"the body of a question is application/json\n");
+    assert_eq!(text, b"the content type is not application/json\n");
 }
 
 #[rstest]
@@ -144,17 +165,17 @@ async fn a_question_of_no_kind_is_refused() {
 #[case("/validate-compute-firebolt-io-v1alpha1-fireboltengine/")]
 #[tokio::test]
 async fn other_paths_are_not_found(#[case] path: &str) {
-    let request = post_to(path, "application/json", review());
-    assert_eq!(Asked::with_nothing().send(request).await.0, StatusCode::NOT_FOUND);
+    let request = post_to(path, "application/json", review_body());
+    assert_eq!(Fixture::with_nothing().send(request).await.0, StatusCode::NOT_FOUND);
 }
 
 #[rstest]
 #[tokio::test]
-async fn questions_are_posted(#[values(Method::GET, Method::PUT, Method::DELETE, Method::HEAD)] method: Method) {
-    for question in Question::ALL {
-        let mut request = post_to(question.path(), "application/json", review());
+async fn requests_must_be_posts(#[values(Method::GET, Method::PUT, Method::DELETE, Method::HEAD)] method: Method) {
+    for webhook in Webhook::ALL {
+        let mut request = post_to(webhook.path(), "application/json", review_body());
         *request.method_mut() = method.clone();
-        let (status, _) = Asked::with_nothing().send(request).await;
+        let (status, _) = Fixture::with_nothing().send(request).await;
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
     }
 }
@@ -162,16 +183,16 @@ async fn questions_are_posted(#[values(Method::GET, Method::PUT, Method::DELETE,
 #[rstest]
 #[case::nothing("")]
 #[case::no_json("{")]
-#[case::no_question("{}")]
+#[case::no_request("{}")]
 #[case::an_answer(r#"{"response":{"uid":"u","allowed":true}}"#)]
 #[case::no_name(r#"{"request":{"operation":"CREATE"}}"#)]
 #[case::odd_operation(r#"{"request":{"uid":"u","operation":"STEAL"}}"#)]
 #[case::not_text("{\"request\":{\"uid\":\"\u{0}\"}}")]
 #[tokio::test]
-async fn what_is_no_review_is_told_so(#[case] body: &'static str) {
-    let (status, text) = Asked::with_nothing().post(body).await;
+async fn a_body_without_an_admission_review_is_rejected(#[case] body: &'static str) {
+    let (status, text) = Fixture::with_nothing().post(body).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert!(text.starts_with(b"the body is no AdmissionReview with a request: "));
+    assert!(text.starts_with(b"the body is not an AdmissionReview with a request: "));
 }
 
 #[rstest]
@@ -187,85 +208,85 @@ async fn what_is_no_review_is_told_so(#[case] body: &'static str) {
 #[case::namespace_that_leads_elsewhere("namespace", "n/pods#".to_owned(), false)]
 #[case::no_namespace("namespace", String::new(), false)]
 #[tokio::test]
-async fn names_are_those_of_objects_because_requests_and_logs_have_them(
+async fn names_must_be_valid_because_they_go_into_requests_and_logs(
     #[case] field: &str,
     #[case] value: String,
-    #[case] is_taken: bool,
+    #[case] is_accepted: bool,
 ) {
     let mut request = deleted();
     request[field] = json!(value);
-    let (status, _) = Asked::with_nothing()
+    let (status, _) = Fixture::with_nothing()
         .post(json!({ "request": request }).to_string())
         .await;
-    assert_eq!(status == StatusCode::OK, is_taken, "{status}");
+    assert_eq!(status == StatusCode::OK, is_accepted, "{status}");
 }
 
 #[rstest]
-#[case::the_largest(LARGEST_BODY, StatusCode::OK)]
-#[case::one_byte_more(LARGEST_BODY + 1, StatusCode::PAYLOAD_TOO_LARGE)]
+#[case::the_largest(MAX_BODY, StatusCode::OK)]
+#[case::one_byte_more(MAX_BODY + 1, StatusCode::PAYLOAD_TOO_LARGE)]
 #[tokio::test]
-async fn a_body_is_bounded(#[case] size: usize, #[case] expected: StatusCode) {
-    let mut body = review().into_bytes();
-    // Space at the end of a document says nothing.
+async fn bodies_are_limited_in_size(#[case] size: usize, #[case] expected: StatusCode) {
+    let mut body = review_body().into_bytes();
+    // Trailing white space is ignored.
     body.resize(size, b' ');
-    let asked = Asked::with_nothing();
-    assert_eq!(asked.post(body.clone()).await.0, expected, "at once");
+    let fixture = Fixture::with_nothing();
+    assert_eq!(fixture.post(body.clone()).await.0, expected, "at once");
     let parts = body.chunks(1_000_000).map(<[u8]>::to_vec).collect();
-    assert_eq!(asked.post(pieces(parts, true)).await.0, expected, "in pieces");
+    assert_eq!(fixture.post(pieces(parts, true)).await.0, expected, "in pieces");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_given_up() {
+async fn reading_a_body_times_out() {
     let begun = Instant::now();
-    let (status, _) = Asked::with_nothing().post(pieces(vec![b"{".to_vec()], false)).await;
-    assert_eq!((status, begun.elapsed()), (StatusCode::REQUEST_TIMEOUT, LONGEST_BODY));
+    let (status, _) = Fixture::with_nothing().post(pieces(vec![b"{".to_vec()], false)).await;
+    assert_eq!((status, begun.elapsed()), (StatusCode::REQUEST_TIMEOUT, BODY_TIMEOUT));
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_no_question() {
+async fn a_truncated_body_is_rejected() {
     let broken = stream::iter([Ok("{"), Err("gone")]);
-    let (status, text) = Asked::with_nothing().post(Body::from_stream(broken)).await;
+    let (status, text) = Fixture::with_nothing().post(Body::from_stream(broken)).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert!(text.starts_with(b"the body broke off"));
+    assert!(text.starts_with(b"cannot read the body: "));
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_bodies_that_take_up_all_room_make_large_ones_wait_but_not_for_ever() {
-    const ALL: usize = ALL_BODIES[1] / LARGEST_BODY;
-    let asked = Asked::with_nothing();
-    let large = |complete| pieces(vec![vec![b' '; LARGEST_BODY]], complete);
+async fn large_bodies_wait_for_memory_and_small_ones_do_not() {
+    const ALL: usize = BODY_MEMORY[1] / MAX_BODY;
+    let fixture = Arc::new(Fixture::with_nothing());
+    let large = |complete| pieces(vec![vec![b' '; MAX_BODY]], complete);
     let mut stuck = JoinSet::new();
     for _ in 0..ALL {
-        let service = asked.0.clone();
-        stuck.spawn(async move { Asked(service).post(large(false)).await.0 });
+        let fixture = Arc::clone(&fixture);
+        stuck.spawn(async move { fixture.post(large(false)).await.0 });
     }
-    // All of them have what they will ever get once there is nothing else to do.
+    // In paused time this returns when all of them are blocked.
     sleep(Duration::from_millis(1)).await;
     let begun = Instant::now();
-    assert_eq!(asked.post(review()).await.0, StatusCode::OK);
-    assert_eq!(begun.elapsed(), Duration::ZERO, "a small one does not wait");
-    // Only space, so there is nothing to answer once it was read.
-    assert_eq!(asked.post(large(true)).await.0, StatusCode::BAD_REQUEST);
-    assert!(begun.elapsed() > LONGEST_BODY / 2, "there was room after all");
+    assert_eq!(fixture.post(review_body()).await.0, StatusCode::OK);
+    assert_eq!(begun.elapsed(), Duration::ZERO, "a small body does not wait");
+    // White space only, so it is rejected once it was read.
+    assert_eq!(fixture.post(large(true)).await.0, StatusCode::BAD_REQUEST);
+    assert!(begun.elapsed() > BODY_TIMEOUT / 2, "it did not wait for memory");
     assert_eq!(stuck.join_all().await, [StatusCode::REQUEST_TIMEOUT; ALL]);
     let begun = Instant::now();
-    assert_eq!(asked.post(large(true)).await.0, StatusCode::BAD_REQUEST);
-    assert_eq!(begun.elapsed(), Duration::ZERO, "the room was not given back");
+    assert_eq!(fixture.post(large(true)).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(begun.elapsed(), Duration::ZERO, "the memory was not released");
 }
 
-/// An API server that has nothing, and takes so long to say so.
-fn slow(pause: Duration) -> Router {
+/// An API server that answers 404 after a delay.
+fn slow(delay: Duration) -> Router {
     Router::new().fallback(async move || {
-        sleep(pause).await;
+        sleep(delay).await;
         let status = json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "" });
         (StatusCode::NOT_FOUND, status.to_string())
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_cannot_be_decided_is_answered_with_the_reason() {
-    let asked = Asked::with(slow(Duration::MAX));
-    let answer = asked.ask(Question::Engine, engine("c")).await;
+async fn a_failed_lookup_denies_the_request_with_the_reason() {
+    let fixture = Fixture::with(slow(Duration::MAX));
+    let answer = fixture.ask(Webhook::ValidateEngine, engine("c")).await;
     assert_eq!(
         (&answer["response"]["uid"], &answer["response"]["allowed"]),
         (&json!("u-1"), &json!(false))
@@ -277,32 +298,74 @@ async fn a_question_that_cannot_be_decided_is_answered_with_the_reason() {
     );
     let message = status["message"].as_str().unwrap();
     assert!(
-        message.starts_with("cannot get FireboltInstance n/main: no answer"),
+        message == "cannot get FireboltInstance n/main: the API server did not respond within 4s; retry",
         "{message}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_comes_before_the_api_server_gives_up() {
+async fn the_response_is_sent_before_the_api_server_times_out() {
     let begun = Instant::now();
-    let asked = Asked::with(slow(LONGEST_JUDGEMENT.mul_f64(0.4)));
-    let answer = asked.ask(Question::Engine, engine("c")).await;
+    let fixture = Fixture::with(slow(VALIDATION_TIMEOUT.mul_f64(0.4)));
+    let answer = fixture.ask(Webhook::ValidateEngine, engine("c")).await;
     assert_eq!(
         answer["response"]["status"]["details"]["causes"][0]["reason"],
         "FieldValueNotFound"
     );
-    assert!(begun.elapsed() < LONGEST_JUDGEMENT);
+    assert!(begun.elapsed() < VALIDATION_TIMEOUT);
 }
 
 #[rstest]
 #[tokio::test]
-async fn a_reference_that_no_object_can_have_is_to_nothing(#[values("a b", "a/b", "a?b", "..", "%00")] name: &str) {
-    let answer = Asked::with(slow(Duration::ZERO))
-        .ask(Question::Engine, engine(name))
+async fn a_reference_with_an_invalid_name_is_not_found(#[values("a b", "a/b", "a?b", "..", "%00")] name: &str) {
+    let answer = Fixture::with(slow(Duration::ZERO))
+        .ask(Webhook::ValidateEngine, engine(name))
         .await;
     let cause = &answer["response"]["status"]["details"]["causes"][0];
     assert_eq!(
         (&cause["field"], &cause["reason"]),
         (&json!("spec.engineClassRef"), &json!("FieldValueNotFound"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_validation_that_takes_too_long_is_denied_with_the_object() {
+    let fixture = Fixture::with(slow(VALIDATION_TIMEOUT.mul_f64(0.6)));
+    let answer = fixture.ask(Webhook::ValidateEngine, engine("c")).await;
+    let status = &answer["response"]["status"];
+    assert_eq!(
+        (&status["code"], &status["message"]),
+        (
+            &json!(503),
+            &json!("timed out validating FireboltEngine n/a after 6s; retry")
+        )
+    );
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_webhook_and_status_code() {
+    let fixture = Fixture::with_nothing();
+    fixture.ask(Webhook::ValidateEngine, deleted()).await;
+    fixture
+        .send(post_to(Webhook::ValidateEngine.path(), "text/plain", review_body()))
+        .await;
+    let path = Webhook::ValidateEngine.path();
+    let requests = |code: &str| {
+        let series = format!(r#"controller_runtime_webhook_requests_total{{webhook="{path}",code="{code}"}}"#);
+        fixture.metric(&series)
+    };
+    assert_eq!(["200", "415", "500"].map(requests).map(Option::unwrap), ["1", "1", "0"]);
+    let latency = format!(r#"controller_runtime_webhook_latency_seconds_count{{webhook="{path}"}}"#);
+    let in_flight = format!(r#"controller_runtime_webhook_requests_in_flight{{webhook="{path}"}}"#);
+    assert_eq!(
+        [latency, in_flight].map(|series| fixture.metric(&series).unwrap()),
+        ["2", "0"]
+    );
+    let allowed =
+        r#"firebolt_operator_webhook_responses_total{kind="FireboltEngine",operation="update",outcome="allowed"}"#;
+    let invalid = r#"firebolt_operator_webhook_responses_total{kind="FireboltEngine",operation="",outcome="error"}"#;
+    assert_eq!(
+        [allowed, invalid].map(|series| fixture.metric(series).unwrap()),
+        ["1", "1"]
     );
 }

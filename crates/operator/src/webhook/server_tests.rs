@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use tokio_rustls::client::TlsStream;
 
 use super::*;
-use crate::webhook::tls_fixture::{Identity, Shown, shake_hands};
+use crate::webhook::tls_fixture::{Identity, Shown, handshake};
 
 const BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
-/// How long anything may take that should happen at once, on a busy machine.
+/// Timeout of anything that should happen at once, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A running server.
@@ -25,9 +25,9 @@ struct Running {
     address: SocketAddr,
     identity: Identity,
     shown: Arc<Shown>,
-    /// How many answers at `/held` may be given.
+    /// Permits to respond at `/held`.
     release: Arc<Semaphore>,
-    /// How many requests have come to `/held`.
+    /// Requests received at `/held`.
     begun: Arc<Semaphore>,
     stop: CancellationToken,
     server: JoinHandle<()>,
@@ -78,12 +78,12 @@ impl Running {
         protocols: &[&str],
     ) -> io::Result<TlsStream<TcpStream>> {
         let socket = TcpStream::connect(self.address).await?;
-        shake_hands(socket, &trusted.client(versions, protocols)).await
+        handshake(socket, &trusted.client(versions, protocols)).await
     }
 }
 
-/// Asks on a connection, in the protocol that was agreed on, or in HTTP/1.1 if none was.
-async fn ask(stream: TlsStream<TcpStream>, path: &str) -> (Version, StatusCode, String) {
+/// Sends a request in the negotiated protocol, or in HTTP/1.1 if there is none.
+async fn send(stream: TlsStream<TcpStream>, path: &str) -> (Version, StatusCode, String) {
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let request = Request::get(format!("https://localhost{path}"))
         .body(Body::empty())
@@ -109,23 +109,23 @@ async fn ask(stream: TlsStream<TcpStream>, path: &str) -> (Version, StatusCode, 
 #[case(&TLS13, ProtocolVersion::TLSv1_3)]
 #[case(&TLS12, ProtocolVersion::TLSv1_2)]
 #[tokio::test]
-async fn clients_of_either_version_are_served(
+async fn both_tls_versions_are_served(
     #[case] version: &'static SupportedProtocolVersion,
     #[case] agreed: ProtocolVersion,
 ) {
     let running = start().await;
     let stream = running.connect(&[version], &[]).await;
     assert_eq!(stream.get_ref().1.protocol_version(), Some(agreed));
-    assert_eq!(ask(stream, "/here").await.2, "yes");
+    assert_eq!(send(stream, "/here").await.2, "yes");
 }
 
 #[tokio::test]
-async fn the_later_version_is_preferred() {
+async fn tls_1_3_is_preferred() {
     let stream = start().await.connect(&BOTH, &[]).await;
     assert_eq!(stream.get_ref().1.protocol_version(), Some(ProtocolVersion::TLSv1_3));
 }
 
-/// The first words of a client that speaks nothing newer than the given version.
+/// The `ClientHello` of a client whose newest TLS version is 1.(minor - 1).
 fn hello(minor: u8) -> Vec<u8> {
     let mut body = vec![3, minor];
     body.extend([7; 32]);
@@ -146,13 +146,13 @@ fn hello(minor: u8) -> Vec<u8> {
 }
 
 #[rstest]
-// A fatal alert which says that the version of the protocol will not do.
+// A fatal alert: unsupported protocol version.
 #[case::tls_1_0(1, &[21, 3, 3, 0, 2, 2, 70])]
 #[case::tls_1_1(2, &[21, 3, 3, 0, 2, 2, 70])]
 // The handshake goes on.
 #[case::tls_1_2(3, &[22, 3, 3])]
 #[tokio::test]
-async fn older_versions_are_not_offered(#[case] minor: u8, #[case] expected: &[u8]) {
+async fn older_tls_versions_are_rejected(#[case] minor: u8, #[case] expected: &[u8]) {
     let running = start().await;
     let mut socket = TcpStream::connect(running.address).await.unwrap();
     socket.write_all(&hello(minor)).await.unwrap();
@@ -167,21 +167,21 @@ async fn older_versions_are_not_offered(#[case] minor: u8, #[case] expected: &[u
 #[case::http1(&["http/1.1"], Version::HTTP_11)]
 #[case::none(&[], Version::HTTP_11)]
 #[tokio::test]
-async fn the_protocol_is_agreed_on(#[case] offered: &[&str], #[case] version: Version) {
+async fn the_protocol_is_negotiated(#[case] offered: &[&str], #[case] version: Version) {
     let running = start().await;
-    let answer = ask(running.connect(&BOTH, offered).await, "/here").await;
+    let answer = send(running.connect(&BOTH, offered).await, "/here").await;
     assert_eq!(answer, (version, StatusCode::OK, "yes".to_owned()));
 }
 
 #[tokio::test]
-async fn clients_of_other_protocols_are_turned_away() {
+async fn a_client_without_a_common_protocol_is_rejected() {
     let running = start().await;
     let refused = running.try_to_connect(&running.identity, &BOTH, &["spdy/3"]).await;
     refused.unwrap_err();
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_swapped_is_shown_to_the_next_connection() {
+async fn a_replaced_certificate_is_used_by_the_next_connection() {
     let running = start().await;
     let before = running.connect(&BOTH, &[]).await;
     let next = Identity::new();
@@ -193,22 +193,22 @@ async fn a_certificate_that_is_swapped_is_shown_to_the_next_connection() {
         (running.identity.certificate.clone(), next.certificate)
     );
     running.try_to_connect(&running.identity, &BOTH, &[]).await.unwrap_err();
-    // What was agreed on before goes on.
-    assert_eq!(ask(before, "/here").await.2, "yes");
+    // A connection that is open continues.
+    assert_eq!(send(before, "/here").await.2, "yes");
 }
 
 #[rstest]
 #[tokio::test]
-async fn a_request_that_has_begun_is_answered_before_the_end(#[values("h2", "http/1.1")] protocol: &str) {
+async fn a_request_in_flight_is_completed_before_the_server_stops(#[values("h2", "http/1.1")] protocol: &str) {
     let running = start().await;
     let (begun, idle) = (
         running.connect(&BOTH, &[protocol]).await,
         running.connect(&BOTH, &[protocol]).await,
     );
-    let answer = tokio::spawn(ask(begun, "/held"));
+    let answer = tokio::spawn(send(begun, "/held"));
     timeout(SOON, running.begun.acquire()).await.unwrap().unwrap().forget();
     running.stop.cancel();
-    // Nobody new is let in from here on.
+    // From here on, new connections are rejected.
     let refused = async {
         while running
             .try_to_connect(&running.identity, &BOTH, &[protocol])
@@ -219,7 +219,7 @@ async fn a_request_that_has_begun_is_answered_before_the_end(#[values("h2", "htt
         }
     };
     timeout(SOON, refused).await.unwrap();
-    assert!(!running.server.is_finished(), "it does not wait for the answer");
+    assert!(!running.server.is_finished(), "the server stopped before the response");
     running.release.add_permits(1);
     let (_, status, text) = timeout(SOON, answer).await.unwrap().unwrap();
     assert_eq!((status, text.as_str()), (StatusCode::OK, "done"));
@@ -228,29 +228,29 @@ async fn a_request_that_has_begun_is_answered_before_the_end(#[values("h2", "htt
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_never_answered_does_not_hold_up_the_end_for_ever() {
+async fn a_request_that_never_completes_delays_the_stop_only_by_the_grace_period() {
     let running = start().await;
     let begun = running.connect(&BOTH, &["h2"]).await;
-    let _cut_off = tokio::spawn(ask(begun, "/held"));
+    let _cut_off = tokio::spawn(send(begun, "/held"));
     running.begun.acquire().await.unwrap().forget();
     running.stop.cancel();
-    timeout(2 * LAST_ANSWER, running.server).await.unwrap().unwrap();
+    timeout(2 * GRACE_PERIOD, running.server).await.unwrap().unwrap();
 }
 
 #[rstest]
 #[case::silent(&[])]
-#[case::half_a_greeting(&[22, 3, 1, 0, 200, 1, 0])]
+#[case::half_a_hello(&[22, 3, 1, 0, 200, 1, 0])]
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_agree_on_keys_is_cut_off(#[case] words: &[u8]) {
+async fn a_handshake_that_does_not_complete_times_out(#[case] bytes: &[u8]) {
     let running = start().await;
     let mut socket = TcpStream::connect(running.address).await.unwrap();
-    socket.write_all(words).await.unwrap();
+    socket.write_all(bytes).await.unwrap();
     let closed = timeout(2 * HANDSHAKE_TIMEOUT, socket.read_to_end(&mut Vec::new())).await;
     assert!(closed.is_ok(), "the connection is still open");
 }
 
 #[tokio::test]
-async fn clients_that_do_not_agree_on_keys_do_not_hold_up_the_end() {
+async fn an_incomplete_handshake_does_not_delay_the_stop() {
     let running = start().await;
     let mut socket = TcpStream::connect(running.address).await.unwrap();
     // Connections are accepted in their order.
@@ -262,10 +262,10 @@ async fn clients_that_do_not_agree_on_keys_do_not_hold_up_the_end() {
 
 #[rstest]
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused(#[values("h2", "http/1.1")] protocol: &str) {
+async fn headers_that_are_too_large_are_rejected(#[values("h2", "http/1.1")] protocol: &str) {
     let running = start().await;
     let path = format!("/here?{}", "x".repeat(2 * HEADER_BYTES as usize));
-    let (_, status, _) = ask(running.connect(&BOTH, &[protocol]).await, &path).await;
+    let (_, status, _) = send(running.connect(&BOTH, &[protocol]).await, &path).await;
     assert!(
         [StatusCode::URI_TOO_LONG, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE].contains(&status),
         "{status}"

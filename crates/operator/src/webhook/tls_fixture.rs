@@ -1,4 +1,4 @@
-//! A server's identity and clients that trust it, for tests. Integration tests include this file too.
+//! A self-signed server certificate and clients that trust it, for tests. Integration tests include this file too.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The name that certificates are for.
+/// The name in the certificates.
 const HOST: &str = "localhost";
 
-/// A certificate with its key, which vouches for itself.
+/// A self-signed certificate with its key.
 #[derive(Clone)]
 pub struct Identity {
     key: Arc<CertifiedKey>,
@@ -34,7 +34,7 @@ impl Identity {
         }
     }
 
-    /// What clients do that trust this identity, and speak these versions and protocols.
+    /// A client that trusts this certificate, with these TLS versions and ALPN protocols.
     pub fn client(&self, versions: &[&'static SupportedProtocolVersion], protocols: &[&str]) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
@@ -48,12 +48,12 @@ impl Identity {
     }
 }
 
-/// Agrees with a server on keys.
-pub async fn shake_hands(socket: TcpStream, client: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
+/// Performs a TLS handshake.
+pub async fn handshake(socket: TcpStream, client: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
     client.connect(ServerName::try_from(HOST).unwrap(), socket).await
 }
 
-/// Shows the identity that was put in last.
+/// Serves the identity that was set last.
 pub struct Shown(Mutex<Identity>);
 
 impl Shown {

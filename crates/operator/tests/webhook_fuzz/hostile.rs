@@ -22,8 +22,8 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::questions::questions;
-use crate::tls_fixture::{Identity, Shown, shake_hands};
+use crate::requests::requests;
+use crate::tls_fixture::{Identity, Shown, handshake};
 use crate::{ALONE, LIMIT, size};
 
 /// More than the server serves at a time.
@@ -64,14 +64,14 @@ impl Server {
 
     async fn connect(&self, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
         let socket = TcpStream::connect(self.address).await?;
-        shake_hands(socket, &self.identity.client(&[&TLS13, &TLS12], &[protocol])).await
+        handshake(socket, &self.identity.client(&[&TLS13, &TLS12], &[protocol])).await
     }
 
     /// What a good client has to say: it connects, asks, and is answered.
     async fn answers(&self, protocol: &str) {
         let asked = async {
             let stream = self.connect(protocol).await.unwrap();
-            let (path, question) = &questions()[0];
+            let (path, question) = &requests()[0];
             let request = request(path, Body::from(question.to_string()));
             let response = if protocol == "h2" {
                 let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
@@ -152,7 +152,7 @@ impl Nuisance {
                     .await
             }
             Self::HalfBody | Self::Leaves => {
-                let path = questions()[0].0;
+                let path = requests()[0].0;
                 let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n");
                 self.encrypted(server, settled, &format!("{head}content-length: 100000\r\n\r\n{{"))
                     .await
@@ -191,7 +191,7 @@ impl Nuisance {
             if sender.ready().await.is_err() {
                 break;
             }
-            let mut asked = Box::pin(sender.send_request(request(questions()[0].0, Body::from_stream(half))));
+            let mut asked = Box::pin(sender.send_request(request(requests()[0].0, Body::from_stream(half))));
             // Started, and either kept or taken back at once.
             let _not_yet = asked.as_mut().now_or_never();
             match self {

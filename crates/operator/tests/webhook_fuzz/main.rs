@@ -5,7 +5,7 @@
 
 mod hostile;
 mod mutate;
-mod questions;
+mod requests;
 #[path = "../../src/webhook/tls_fixture.rs"]
 #[allow(dead_code, reason = "each test uses its own part")]
 mod tls_fixture;
@@ -21,11 +21,11 @@ use axum::response::{IntoResponse, Response};
 use clap::Parser;
 use fastrand::Rng;
 use firebolt_operator::cli::{Cli, Command};
+use firebolt_operator::informers;
 use firebolt_operator::metrics::Metrics;
-use firebolt_operator::queue::Inboxes;
-use firebolt_operator::settings::{Settings, Surroundings};
-use firebolt_operator::watches::Caches;
-use firebolt_operator::webhook::{self, Judge};
+use firebolt_operator::pending::Pending;
+use firebolt_operator::settings::Environment;
+use firebolt_operator::webhook::{self, Validator};
 use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -36,7 +36,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::mutate::{everywhere, mutated, odd_text};
-use crate::questions::{PATHS, questions};
+use crate::requests::{PATHS, requests};
 
 /// How many seconds questions are made up, unless the variable of this name says otherwise.
 const SECONDS: (&str, u64) = ("FUZZ_SECONDS", 20);
@@ -60,21 +60,22 @@ fn webhook(rng: &mut Rng) -> Router {
     let Command::Run(arguments) = Cli::parse_from(["firebolt-operator", "run", "--engine-max-cpu=4"]).command else {
         panic!("parsed as another command");
     };
-    let surroundings = Surroundings {
+    let environment = Environment {
         namespace: "ns".into(),
         host_name: "host".into(),
         nonce: 0,
     };
-    let settings = Arc::new(Settings::resolve(*arguments, surroundings));
+    let settings = Arc::new(arguments.into_settings(environment));
     let metrics = Arc::new(Metrics::new("test", SystemTime::UNIX_EPOCH));
     let rng = Arc::new(std::sync::Mutex::new(rng.fork()));
     let api_server = async move |request: Request<Body>| api_server(&request, &mut rng.lock().unwrap());
     let client = Client::new(Router::new().fallback(api_server), "ns");
     // The watches end here, so that everything is looked up.
     let mut watches = JoinSet::new();
-    let caches = Caches::start(&client, &settings, &metrics, &mut watches, &Inboxes::default());
+    let caches = informers::start(&client, &settings, &metrics, &mut watches, &Pending::default());
     drop(watches);
-    webhook::router(Judge::new(client, settings, Arc::new(caches), metrics))
+    let metrics = Arc::clone(metrics.webhook());
+    webhook::router(Validator::new(client, settings, Arc::new(caches), metrics))
 }
 
 fn api_server(request: &Request<Body>, rng: &mut Rng) -> Response {
@@ -100,7 +101,7 @@ fn api_server(request: &Request<Body>, rng: &mut Rng) -> Response {
         return (StatusCode::UNPROCESSABLE_ENTITY, status.to_string()).into_response();
     }
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();
-    match questions::stored(name) {
+    match requests::stored(name) {
         Some(stored) => stored.to_string().into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
@@ -189,7 +190,7 @@ fn post(path: &str, body: impl Into<Vec<u8>>) -> Request<Vec<u8>> {
 #[tokio::test]
 async fn the_questions_themselves_are_answered() {
     let webhook = TowerToHyperService::new(webhook(&mut Rng::new()));
-    for (path, question) in questions() {
+    for (path, question) in requests() {
         read(&webhook, path, &question).await;
     }
 }
@@ -202,7 +203,7 @@ async fn values_of_any_type_at_any_place_are_answered() {
     // A quarter, another each time, unless there is time for more.
     let all = time() > Duration::from_secs(SECONDS.1);
     let (mut sent, mut answered) = (0, 0);
-    for (path, question) in questions() {
+    for (path, question) in requests() {
         for text in everywhere(&question, || all || rng.u8(..4) == 0) {
             sent += 1;
             answered += usize::from(ask(&webhook, post(path, text)).await.is_some());
@@ -265,7 +266,7 @@ async fn large_objects_are_answered_in_time_and_in_few_words() {
         ),
     ];
     for (what, pod) in large {
-        let (path, mut question) = questions().swap_remove(0);
+        let (path, mut question) = requests().swap_remove(0);
         question["request"]["object"]["spec"]["template"]["spec"] = pod;
         let begun = Instant::now();
         read(&webhook, path, &question).await;
@@ -278,7 +279,7 @@ async fn made_up_requests_are_answered_and_leave_nothing_behind() {
     let _alone = ALONE.lock().await;
     let mut rng = Rng::with_seed(seed());
     let webhook = TowerToHyperService::new(webhook(&mut rng));
-    let (time, questions) = (time(), questions());
+    let (time, questions) = (time(), requests());
     let (begun, mut warm) = (Instant::now(), None);
     let (mut sent, mut answered) = (0_usize, 0_usize);
     while begun.elapsed() < time {

@@ -1,7 +1,7 @@
-//! The configuration of an engine: each value that the operator decides about is there and makes sense.
+//! The configuration of an engine: each value that the operator sets is present and valid.
 //!
-//! Users may add sections and settings of their own, which only the real engine can judge. Where all is the operator's,
-//! nothing is accepted beside what is known.
+//! Users may add sections and settings of their own, which only the real engine can validate. Unknown settings are
+//! rejected in sections that belong to the operator alone.
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -50,7 +50,7 @@ pub enum ConfigurationError {
 
 type Result<T> = std::result::Result<T, ConfigurationError>;
 
-/// All that an engine is told, as far as this one needs it.
+/// All that configures an engine, as far as this one needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// The name of the engine.

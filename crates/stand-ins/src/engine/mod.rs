@@ -50,8 +50,8 @@ pub const LIVE_PATH: &str = "/health/live";
 pub const METRICS_PATH: &str = "/metrics";
 /// Where this stand-in lists the identifiers of the queries it executed, on the metrics port. Real engines do not.
 pub const EXECUTED_PATH: &str = "/stand-in/executed";
-/// Where this stand-in is told, on the metrics port, to answer for its gauges with an error, by a POST of `broken`, and
-/// to serve them again, by one of `ok`. Real engines do not.
+/// Where this stand-in accepts, on the metrics port, a POST of `broken`, after which its gauges respond with an error,
+/// or of `ok`, which restores them. Real engines do not.
 pub const METRICS_SWITCH_PATH: &str = "/stand-in/metrics";
 
 /// A running engine. It ends, with all of its connections, when it is dropped.
@@ -137,7 +137,7 @@ impl Engine {
         self.state.set_ready(ready);
     }
 
-    /// Does what an engine does when it is told to end: it takes no more queries and finishes those it has.
+    /// Does what an engine does when it is asked to end: it takes no more queries and finishes those it has.
     pub fn begin_shutdown(&self) {
         self.state.begin_shutdown();
     }

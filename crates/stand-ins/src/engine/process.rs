@@ -1,6 +1,5 @@
 //! The engine as the program of a pod: its command line, its configuration, its signals.
-//!
-//! What a test wants from it beyond the contract comes by environment, which a pod template can set.
+//! Environment variables, which a pod template can set, make it behave as a test needs beyond the contract.
 
 use std::fs;
 use std::io;
@@ -74,7 +73,7 @@ pub enum Error {
     Signals(#[source] io::Error),
 }
 
-/// Runs an engine until the process is told to end and its queries are finished, or their time is up.
+/// Runs an engine until the process is asked to end and its queries are finished, or their time is up.
 pub async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
     // Before anything else: the first process of a container ignores every signal that it has no handler for.
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;

@@ -66,7 +66,7 @@ pub(super) async fn answer(state: &State, request: Request) -> Response {
         Some(Err(error)) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
     let Some(query) = Query::read(&mut body).await else {
-        // Nobody is left to answer to, and a query that is not complete is not executed.
+        // No client is left to respond to, and an incomplete query is not executed.
         return StatusCode::BAD_REQUEST.into_response();
     };
     let statement = query.statement();
@@ -135,8 +135,8 @@ impl Query {
     }
 }
 
-/// Says at once that the query was not executed. What is left of it is read nevertheless: a connection that is closed
-/// while data arrives is reset, and a reset may overtake the answer.
+/// Responds immediately that the query was not executed. The rest of it is still read: a connection that is closed
+/// while data arrives is reset, and a reset may overtake the response.
 fn turn_away(mut rest: BodyDataStream) -> Response {
     tokio::spawn(async move { while rest.next().await.is_some_and(|part| part.is_ok()) {} });
     (

@@ -47,7 +47,7 @@ pub enum Error {
     /// The ledger cannot be served.
     #[error("serve the ledger on {0}")]
     Ledger(SocketAddr, #[source] io::Error),
-    /// Nobody reads what is told.
+    /// Nobody reads the output.
     #[error("write to the standard output")]
     Output(#[source] io::Error),
     /// The signals cannot be heard.
@@ -67,7 +67,7 @@ impl Arguments {
     }
 }
 
-/// Runs clients until the process is told to end. It succeeds if no query was lost, failed or ran twice.
+/// Runs clients until the process is asked to end. It succeeds if no query was lost, failed or ran twice.
 pub async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
@@ -85,7 +85,7 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = clock.tick() => tell(&json!(load.counts()))?,
+            _ = clock.tick() => print(&json!(load.counts()))?,
         }
     }
     let report = load.stop().await;
@@ -97,12 +97,12 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
             ..Faults::default()
         },
     };
-    tell(&summary(&report, &faults, ledger.is_some()))?;
+    print(&summary(&report, &faults, ledger.is_some()))?;
     let clean = faults == Faults::default();
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(line: &serde_json::Value) -> Result<(), Error> {
+fn print(line: &serde_json::Value) -> Result<(), Error> {
     writeln!(io::stdout(), "{line}").map_err(Error::Output)
 }
 

@@ -51,7 +51,7 @@ pub enum ConfigurationError {
 
 type Result<T> = std::result::Result<T, ConfigurationError>;
 
-/// All that the metadata service is told.
+/// All that configures the metadata service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
     /// The account to create unless it exists.
@@ -105,11 +105,11 @@ pub struct PostgresSettings {
 pub struct Keepalive {
     /// Whether it is looked for at all.
     pub enabled: bool,
-    /// How long a connection may be silent before it is asked.
+    /// How long a connection may be idle before the first probe.
     pub idle: Duration,
     /// How long after an unanswered question the next one follows.
     pub interval: Duration,
-    /// How many questions may go unanswered.
+    /// The maximum number of unanswered probes.
     pub count: u32,
 }
 
@@ -229,7 +229,7 @@ fn sole(mut tree: Branch, expected: &'static str) -> Result<Branch> {
     }
 }
 
-/// Takes values out of a branch, so that what nobody asked for is left over in the end.
+/// Takes values out of a branch, so that unknown ones are left over in the end.
 struct Reader {
     path: String,
     branch: Branch,

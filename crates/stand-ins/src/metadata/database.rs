@@ -33,7 +33,7 @@ pub enum DatabaseError {
 }
 
 impl DatabaseError {
-    /// Whether PostgreSQL gave an answer that waiting does not change, such as a wrong password.
+    /// Whether PostgreSQL responded with an error that retries do not fix, such as a wrong password.
     fn is_final(&self) -> bool {
         let answer = match self {
             Self::Connect(error) | Self::Provision(_, error) | Self::Check(error) => error.code(),

@@ -46,7 +46,7 @@ pub enum Error {
     /// The database refuses, or was out of reach for too long.
     #[error("open the database {0}")]
     Database(String, #[source] DatabaseError),
-    /// The address to listen on is not to be had, or was lost.
+    /// The address to listen on is not available, or was lost.
     #[error("serve gRPC on {0}")]
     Serve(std::net::SocketAddr, #[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -1,4 +1,4 @@
-//! What a pod says about the container of PostgreSQL, read the way the official image reads it.
+//! The container of PostgreSQL as a pod describes it, read the way the official image reads it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What it does not put up with: it ends with code 1, says why, and was never healthy.
+//! Rejected configurations: the program ends with code 1, reports the cause, and was never healthy.
 
 use stand_ins::loopback::free_address;
 
@@ -13,7 +13,7 @@ async fn refusal(setup: &Setup) -> String {
     error.unwrap_or_else(|| panic!("it gives a reason: {log}")).to_owned()
 }
 
-/// A setup whose database is not there. Whoever looks at it has accepted everything else.
+/// A setup without a database. An error about the database shows that everything else was accepted.
 fn without_database() -> Setup {
     Setup::xml(free_address().expect("a free address"))
 }

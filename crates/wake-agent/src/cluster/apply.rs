@@ -1,4 +1,4 @@
-//! The one request that changes something in the cluster.
+//! The only request that writes to the cluster.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,11 +13,11 @@ use kube::{Api, Client};
 use serde_json::json;
 
 /// Writes the time into the wake annotation of an engine, and nothing else.
-pub async fn stamp(client: Client, namespace: &str, engine: &str, at: Timestamp) -> kube::Result<()> {
+pub(super) async fn request_wake(client: Client, namespace: &str, engine: &str, at: Timestamp) -> kube::Result<()> {
     let annotations = json!({ Annotation::WakeRequested.key(): at.to_string() });
     let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
     let engines: Api<FireboltEngine> = Api::namespaced(client, namespace);
-    // Of the answer nothing is needed, so the least is asked for.
+    // The response is not used, so the smallest one is requested.
     let stored = engines.patch_metadata(engine, &PatchParams::default(), &patch).await;
     stored.map(drop)
 }

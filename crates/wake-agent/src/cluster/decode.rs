@@ -1,5 +1,5 @@
-//! From what the API server says to what the table needs, and no more: engines carry whole pod templates, and a gateway
-//! may have thousands of them to list.
+//! Parses the fields of engines that the agent needs, and no others: engines contain whole pod templates, and a gateway
+//! may list thousands of them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,30 +8,30 @@ use std::sync::{Mutex, PoisonError};
 use firebolt_api::condition::EngineCondition;
 use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStopReason, EnginePhase};
+use firebolt_process::error::shortened;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::warn;
 
-use crate::error::shortened;
-use crate::table::Engine;
+use crate::hold::Engine;
 
-/// How much of a name or of an error goes into the log.
-const WORDS: usize = 200;
+/// The maximum number of characters of a name or an error that are logged.
+const LOGGED: usize = 200;
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Deserialize)]
-pub struct Page<'a> {
+pub(super) struct Page<'a> {
     #[serde(borrow)]
-    pub items: Vec<&'a RawValue>,
+    pub(super) items: Vec<&'a RawValue>,
     #[serde(default)]
-    pub metadata: PageMetadata,
+    pub(super) metadata: PageMetadata,
 }
 
 #[derive(Default, Deserialize)]
-pub struct PageMetadata {
-    /// Where the next part begins. None or empty at the end.
+pub(super) struct PageMetadata {
+    /// The continue token of the next page. None or empty on the last page.
     #[serde(default, rename = "continue")]
-    pub next: Option<String>,
+    pub(super) next: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ struct Item<'a> {
 #[derive(Deserialize)]
 struct Metadata<'a> {
     name: String,
-    /// Borrowed: one of them may be a copy of the whole object.
+    /// Borrowed: one of them may contain a copy of the whole object.
     #[serde(borrow)]
     annotations: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
 }
@@ -58,7 +58,7 @@ struct Spec {
     replicas: i32,
 }
 
-/// What another version of the operator wrote may have words that we do not know. They are none.
+/// Values that this version does not know, because another version of the operator wrote them, count as absent.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Status<'a> {
@@ -78,58 +78,60 @@ struct Condition<'a> {
     status: Cow<'a, str>,
 }
 
-/// A value that we know, or none.
+/// The value, or None if it is not known.
 fn known<'a, T: Deserialize<'a>>(value: Option<&'a RawValue>) -> Option<T> {
     value.and_then(|value| serde_json::from_str(value.get()).ok())
 }
 
-/// One engine of a list.
-pub fn engine(item: &RawValue) -> serde_json::Result<Engine> {
+/// Parses one engine of a list.
+pub(super) fn engine(item: &RawValue) -> serde_json::Result<Engine> {
     let Item { metadata, spec, status } = serde_json::from_str(item.get())?;
     let status = status.unwrap_or_default();
     let stable = known(status.phase) == Some(EnginePhase::Stable);
     let mut conditions = status.conditions.iter().flatten();
     let condition = conditions.find(|condition| condition.kind == <&str>::from(EngineCondition::Ready));
     let annotations = metadata.annotations.unwrap_or_default();
-    let stamp: Option<String> = known(annotations.get(Annotation::WakeRequested.key()).copied());
+    let wake_requested: Option<String> = known(annotations.get(Annotation::WakeRequested.key()).copied());
     Ok(Engine {
         name: metadata.name,
         instance: spec.instance_ref,
         replicas: spec.replicas,
         ready: spec.replicas > 0 && stable && condition.is_some_and(|condition| condition.status == "True"),
         auto_stop: known::<AutoStopReason>(status.auto_stop_reason),
-        wake_requested: stamp.and_then(|stamp| stamp.parse().ok()),
+        wake_requested: wake_requested.and_then(|text| text.parse().ok()),
     })
 }
 
-/// Engines that cannot be read. Each is told of once, and again only after it could be read.
+/// Engines that cannot be parsed. Each is logged once, and again only after it could be parsed in between.
 #[derive(Debug, Default)]
-pub struct Skipped(Mutex<BTreeSet<String>>);
+pub(super) struct UnreadableEngines(Mutex<BTreeSet<String>>);
 
-impl Skipped {
-    /// A list has ended, with these engines that cannot be read, and why.
-    pub fn are(&self, skipped: &BTreeMap<String, String>) {
-        for engine in self.news(skipped) {
-            let reason = &skipped[&engine];
+impl UnreadableEngines {
+    /// Logs the engines of a list that cannot be parsed, with the cause, if they could be parsed before.
+    pub(super) fn log(&self, namespace: &str, unreadable: &BTreeMap<String, String>) {
+        for name in self.replace(unreadable) {
+            let cause = &unreadable[&name];
             warn!(
-                engine,
-                "an engine cannot be read: {reason}. Queries for it are answered as if it did not exist. Update the \
-                 custom resource definitions and the operator together."
+                kind = "FireboltEngine",
+                namespace,
+                name,
+                "cannot parse the engine: {cause}. Queries for it are answered as if it did not exist. Update the custom \
+                 resource definitions and the operator together."
             );
         }
     }
 
-    /// Those who could be read before.
-    fn news(&self, skipped: &BTreeMap<String, String>) -> BTreeSet<String> {
-        let now: BTreeSet<String> = skipped.keys().cloned().collect();
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *told, now.clone());
+    /// Remembers the engines, and returns those that could be parsed before.
+    fn replace(&self, unreadable: &BTreeMap<String, String>) -> BTreeSet<String> {
+        let now: BTreeSet<String> = unreadable.keys().cloned().collect();
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *logged, now.clone());
         &now - &before
     }
 }
 
-/// The name of an engine that cannot be read.
-pub fn name(item: &RawValue) -> String {
+/// The name of an engine that cannot be parsed.
+pub(super) fn name(item: &RawValue) -> String {
     #[derive(Deserialize)]
     struct Named {
         metadata: NameOnly,
@@ -139,13 +141,13 @@ pub fn name(item: &RawValue) -> String {
         name: String,
     }
     let named: Option<Named> = known(Some(item));
-    let name = named.map_or_else(|| "without a name".to_owned(), |named| named.metadata.name);
-    shortened(&name, WORDS)
+    let name = named.map_or_else(|| "<unnamed>".to_owned(), |named| named.metadata.name);
+    shortened(&name, LOGGED)
 }
 
-/// An error of one engine, for the log.
-pub fn reason(error: &serde_json::Error) -> String {
-    shortened(&error.to_string(), WORDS)
+/// The error of an engine that cannot be parsed, for the log.
+pub(super) fn reason(error: &serde_json::Error) -> String {
+    shortened(&error.to_string(), LOGGED)
 }
 
 #[cfg(test)]
@@ -155,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    fn object(replicas: i32, phase: &str, ready: &str, stamp: &str) -> Value {
+    fn object(replicas: i32, phase: &str, ready: &str, wake_requested: &str) -> Value {
         let condition = json!({
             "type": "Ready", "status": ready, "reason": "Any", "message": "",
             "lastTransitionTime": "2026-06-01T11:00:00Z",
@@ -163,7 +165,7 @@ mod tests {
         json!({
             "apiVersion": format!("{}/{}", firebolt_api::GROUP, firebolt_api::VERSION),
             "kind": "FireboltEngine",
-            "metadata": { "name": "analytics", "annotations": { Annotation::WakeRequested.key(): stamp, "a\"b": "c" } },
+            "metadata": { "name": "analytics", "annotations": { Annotation::WakeRequested.key(): wake_requested, "a\"b": "c" } },
             "spec": { "instanceRef": "main", "replicas": replicas, "template": { "metadata": { "name": 1 } } },
             "status": {
                 "currentGeneration": 1, "activeGeneration": 1, "phase": phase,
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_is_read_from_its_object() {
+    fn an_engine_is_parsed() {
         let expected = Engine {
             name: "analytics".to_owned(),
             instance: "main".to_owned(),
@@ -195,9 +197,9 @@ mod tests {
     #[case::unready(2, "stable", "False")]
     #[case::unknown(2, "stable", "Unknown")]
     #[case::of_a_newer_version(2, "hibernating", "True")]
-    // The status is of a moment before.
+    // The status is older than the spec.
     #[case::just_told_to_stop(0, "stable", "True")]
-    fn what_is_not_stable_and_ready_does_not_count_as_ready(
+    fn an_engine_is_ready_only_if_it_is_stable_and_its_condition_says_so(
         #[case] replicas: i32,
         #[case] phase: &str,
         #[case] ready: &str,
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_the_operator_has_not_looked_at_yet_is_read() {
+    fn an_engine_that_was_never_reconciled_is_parsed() {
         let mut new = object(0, "", "", "soon");
         new.as_object_mut().unwrap().remove("status");
         let engine = read(&new).unwrap();
@@ -224,27 +226,27 @@ mod tests {
     #[case("/spec/instanceRef", json!(null))]
     #[case("/spec", json!(null))]
     #[case("/metadata/name", json!(null))]
-    fn what_the_table_cannot_do_without_makes_an_engine_unreadable(#[case] path: &str, #[case] value: Value) {
+    fn an_engine_without_a_required_field_is_not_parsed(#[case] path: &str, #[case] value: Value) {
         let mut object = object(2, "stable", "True", "");
         *object.pointer_mut(path).unwrap() = value;
         assert!(read(&object).is_err());
     }
 
     #[test]
-    fn an_engine_that_cannot_be_read_is_told_of_once() {
-        let skipped = Skipped::default();
+    fn an_engine_that_cannot_be_parsed_is_logged_once() {
+        let unreadable = UnreadableEngines::default();
         let of = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
-        let told = |names: &[&str]| skipped.news(&of(names)).into_iter().collect::<Vec<_>>();
-        assert_eq!(told(&["a"]), ["a"]);
-        assert_eq!(told(&["a", "b"]), ["b"]);
-        assert_eq!(told(&["b"]), Vec::<String>::new());
-        assert_eq!(told(&["a", "b"]), ["a"]);
+        let logged = |names: &[&str]| unreadable.replace(&of(names)).into_iter().collect::<Vec<_>>();
+        assert_eq!(logged(&["a"]), ["a"]);
+        assert_eq!(logged(&["a", "b"]), ["b"]);
+        assert_eq!(logged(&["b"]), Vec::<String>::new());
+        assert_eq!(logged(&["a", "b"]), ["a"]);
     }
 
     #[rstest]
     #[case(json!({ "metadata": { "name": "a" }, "spec": 1 }), "a")]
-    #[case(json!([]), "without a name")]
-    fn an_engine_that_cannot_be_read_is_named_if_it_has_a_name(#[case] object: Value, #[case] expected: &str) {
+    #[case(json!([]), "<unnamed>")]
+    fn an_engine_that_cannot_be_parsed_is_named_if_it_has_a_name(#[case] object: Value, #[case] expected: &str) {
         assert_eq!(name(&serde_json::value::to_raw_value(&object).unwrap()), expected);
     }
 }

@@ -1,5 +1,5 @@
-//! Answers that a healthy API server does not give, or not at will: objects out of shape, pages that are too large, refusals
-//! without words, another time of day.
+//! Responses that a healthy API server does not send, or not on demand: invalid objects, pages that are too large,
+//! errors without a message, another time of day.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
-use hyper::{Request as Asked, Response};
+use hyper::{Request as HttpRequest, Response};
 use hyper_util::rt::TokioIo;
 use jiff::SignedDuration;
 use kube::Config;
@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// A limit on pages that is quickly reached.
+/// A maximum size of pages that is easily exceeded.
 const SMALL: usize = 64 * 1024;
 
 fn small() -> Pages {
@@ -29,17 +29,17 @@ fn small() -> Pages {
 
 type Answer = Response<Full<Bytes>>;
 
-/// A client of somebody who answers so, and what it asked: the limit and the continue token.
+/// A client of a server with these responses, and the requests that it sent: path, limit and continue token.
 async fn client(answer: impl Fn(usize, usize) -> Answer + Send + Sync + 'static) -> (Client, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let (answer, questions) = (Arc::new(answer), Arc::clone(&asked));
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let (answer, recorded) = (Arc::new(answer), Arc::clone(&requests));
     tokio::spawn(async move {
         loop {
             let (socket, _) = listener.accept().await.unwrap();
-            let (answer, questions) = (Arc::clone(&answer), Arc::clone(&questions));
-            let service = service_fn(move |request: Asked<Incoming>| {
+            let (answer, recorded) = (Arc::clone(&answer), Arc::clone(&recorded));
+            let service = service_fn(move |request: HttpRequest<Incoming>| {
                 let query = request.uri().query().unwrap_or_default().to_owned();
                 let number = |key: &str| {
                     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -48,7 +48,7 @@ async fn client(answer: impl Fn(usize, usize) -> Answer + Send + Sync + 'static)
                         .find_map(|(_, value)| value.parse().ok())
                 };
                 let (limit, first) = (number("limit").unwrap_or(usize::MAX), number("continue").unwrap_or(0));
-                questions
+                recorded
                     .lock()
                     .unwrap()
                     .push(format!("{} {limit} {first}", request.uri().path()));
@@ -61,7 +61,7 @@ async fn client(answer: impl Fn(usize, usize) -> Answer + Send + Sync + 'static)
         }
     });
     let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
-    (client, asked)
+    (client, requests)
 }
 
 fn engine(number: usize) -> Value {
@@ -71,8 +71,8 @@ fn engine(number: usize) -> Value {
     })
 }
 
-/// The part of all engines that is asked for.
-fn part(engines: &[Value], limit: usize, first: usize) -> Answer {
+/// The page of the engines that is requested.
+fn page_of(engines: &[Value], limit: usize, first: usize) -> Answer {
     let end = first.saturating_add(limit).min(engines.len());
     let next = if end < engines.len() {
         end.to_string()
@@ -83,9 +83,9 @@ fn part(engines: &[Value], limit: usize, first: usize) -> Answer {
     Response::new(Full::from(page.to_string()))
 }
 
-async fn list(client: &Client, pages: &Pages) -> Result<Vec<String>, Fault> {
+async fn list(client: &Client, pages: &Pages) -> Result<Vec<String>, ApiError> {
     let listed = pages
-        .all(client, "sales", &Clock::default(), &Skipped::default())
+        .all(client, "sales", &Clock::default(), &UnreadableEngines::default())
         .await?;
     Ok(listed.into_iter().map(|engine| engine.name).collect())
 }
@@ -93,39 +93,39 @@ async fn list(client: &Client, pages: &Pages) -> Result<Vec<String>, Fault> {
 #[tokio::test]
 async fn all_pages_are_read() {
     let engines: Vec<Value> = (0..1_234).map(engine).collect();
-    let (client, asked) = client(move |limit, first| part(&engines, limit, first)).await;
+    let (client, requests) = client(move |limit, first| page_of(&engines, limit, first)).await;
     let names = list(&client, &Pages::default()).await.unwrap();
     assert_eq!(names.len(), 1_234);
     assert_eq!(names.last().unwrap(), "e1233");
     let path = "/apis/compute.firebolt.io/v1alpha1/namespaces/sales/fireboltengines";
     let expected = [0, 500, 1000].map(|first| format!("{path} 500 {first}"));
-    assert_eq!(*asked.lock().unwrap(), expected);
+    assert_eq!(*requests.lock().unwrap(), expected);
 }
 
 #[tokio::test]
-async fn an_engine_out_of_shape_does_not_spoil_the_list() {
+async fn an_invalid_engine_does_not_fail_the_list() {
     let mut engines: Vec<Value> = (0..3).map(engine).collect();
     engines[1]["spec"]["replicas"] = json!("many");
     engines.push(json!("not even an object"));
-    let (client, _) = client(move |limit, first| part(&engines, limit, first)).await;
+    let (client, _) = client(move |limit, first| page_of(&engines, limit, first)).await;
     assert_eq!(list(&client, &Pages::default()).await.unwrap(), ["e0", "e2"]);
 }
 
 #[tokio::test]
-async fn pages_that_are_too_large_get_smaller_for_as_long_as_they_would_be() {
+async fn pages_that_are_too_large_get_fewer_engines_until_they_would_be_small_again() {
     let mut engines: Vec<Value> = (0..200).map(engine).collect();
     for engine in &mut engines {
         engine["spec"]["template"] = json!("x".repeat(SMALL / 100));
     }
-    let (large, asked) = client(move |limit, first| part(&engines, limit, first)).await;
+    let (large, requests) = client(move |limit, first| page_of(&engines, limit, first)).await;
     let pages = small();
     assert_eq!(list(&large, &pages).await.unwrap().len(), 200);
     assert_eq!(pages.size.load(Ordering::Relaxed), 31);
-    asked.lock().unwrap().clear();
+    requests.lock().unwrap().clear();
     assert_eq!(list(&large, &pages).await.unwrap().len(), 200);
-    assert!(asked.lock().unwrap().iter().all(|question| question.contains(" 31 ")));
+    assert!(requests.lock().unwrap().iter().all(|request| request.contains(" 31 ")));
     let engines: Vec<Value> = (0..10).map(engine).collect();
-    let (small, _) = client(move |limit, first| part(&engines, limit, first)).await;
+    let (small, _) = client(move |limit, first| page_of(&engines, limit, first)).await;
     for size in [62, 124, 248, 496, PAGE, PAGE] {
         assert_eq!(list(&small, &pages).await.unwrap().len(), 10);
         assert_eq!(pages.size.load(Ordering::Relaxed), size);
@@ -135,41 +135,41 @@ async fn pages_that_are_too_large_get_smaller_for_as_long_as_they_would_be() {
 #[tokio::test]
 async fn an_object_that_is_larger_than_a_page_fails_the_list() {
     let huge = json!({ "spec": "x".repeat(SMALL) });
-    let (client, _) = client(move |limit, first| part(std::slice::from_ref(&huge), limit, first)).await;
-    let fault = list(&client, &small()).await.unwrap_err();
+    let (client, _) = client(move |limit, first| page_of(std::slice::from_ref(&huge), limit, first)).await;
+    let error = list(&client, &small()).await.unwrap_err();
     let text = format!("an engine has more than {SMALL} bytes");
-    assert_eq!(fault, Fault::Unreachable(text));
+    assert_eq!(error, ApiError::Transport(text));
 }
 
-fn refusal(code: u16, body: String) -> Answer {
+fn error_response(code: u16, body: String) -> Answer {
     Response::builder().status(code).body(Full::from(body)).unwrap()
 }
 
 #[rstest::rstest]
-#[case::in_words(json!({ "kind": "Status", "status": "Failure", "message": "no.", "code": 403 }).to_string(), "no")]
-#[case::without_words("<html>".to_owned(), "it does not say why")]
-#[case::in_too_many_words("x".repeat(REFUSAL_BYTES + 1), "it does not say why")]
+#[case::with_a_message(json!({ "kind": "Status", "status": "Failure", "message": "no.", "code": 403 }).to_string(), "no")]
+#[case::without_a_message("<html>".to_owned(), "no message")]
+#[case::with_a_body_that_is_too_large("x".repeat(ERROR_BYTES + 1), "no message")]
 #[tokio::test]
-async fn a_refusal_is_told_as_far_as_it_can_be_read(#[case] body: String, #[case] message: &str) {
-    let (client, _) = client(move |_, _| refusal(403, body.clone())).await;
-    let fault = list(&client, &Pages::default()).await.unwrap_err();
-    assert_eq!(fault, Fault::Answered(403, message.to_owned()));
+async fn an_error_response_is_reported_with_its_message(#[case] body: String, #[case] message: &str) {
+    let (client, _) = client(move |_, _| error_response(403, body.clone())).await;
+    let error = list(&client, &Pages::default()).await.unwrap_err();
+    assert_eq!(error, ApiError::Status(403, message.to_owned()));
 }
 
 #[tokio::test]
-async fn what_is_no_list_is_a_fault() {
+async fn a_response_that_is_not_a_list_is_an_error() {
     let (client, _) = client(|_, _| Response::new(Full::from("[]"))).await;
-    let fault = list(&client, &Pages::default()).await.unwrap_err();
+    let error = list(&client, &Pages::default()).await.unwrap_err();
     assert!(
-        matches!(&fault, Fault::Unreachable(text) if text.starts_with("the list cannot be read")),
-        "{fault:?}"
+        matches!(&error, ApiError::Transport(text) if text.starts_with("cannot parse the list")),
+        "{error:?}"
     );
 }
 
 #[tokio::test]
-async fn the_time_is_that_of_the_api_server() {
+async fn the_clock_is_corrected_from_the_responses() {
     let (client, _) = client(|limit, first| {
-        let mut answer = part(&[], limit, first);
+        let mut answer = page_of(&[], limit, first);
         let date = "Mon, 01 Jun 2099 12:05:00 GMT".parse().unwrap();
         answer.headers_mut().insert(DATE, date);
         answer
@@ -177,7 +177,7 @@ async fn the_time_is_that_of_the_api_server() {
     .await;
     let clock = Clock::default();
     let listed = Pages::default()
-        .all(&client, "sales", &clock, &Skipped::default())
+        .all(&client, "sales", &clock, &UnreadableEngines::default())
         .await;
     assert_eq!(listed, Ok(Vec::new()));
     let there: Timestamp = "2099-06-01T12:05:00Z".parse().unwrap();

@@ -1,14 +1,14 @@
-//! What the agent does in the cluster: it lists engines and asks for them.
+//! Requests to the API server: list the engines, and request that one be woken.
 //!
-//! Nothing here is needed for Envoy to route. As long as the API server cannot be reached, every attempt fails, is told
-//! once, and the next one begins from the start.
+//! Envoy routes without any of this. While the API server cannot be reached, every attempt fails, and the error is
+//! logged once.
 
 mod apply;
 mod connect;
 mod decode;
-mod fault;
+mod error;
+mod error_log;
 mod list;
-mod trouble;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,102 +19,105 @@ use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use self::decode::Skipped;
-use self::fault::Fault;
+use self::decode::UnreadableEngines;
+use self::error::ApiError;
+use self::error_log::ErrorLog;
 use self::list::Pages;
-use self::trouble::Trouble;
 use crate::clock::Clock;
-use crate::table::{Engine, LIST_TIMEOUT, PATCH_TIMEOUT, PatchOutcome};
+use crate::hold::{Engine, LIST_TIMEOUT, PATCH_TIMEOUT, PatchOutcome};
 
-/// The table waits a little longer for each, so that it hears of what takes too long.
+/// The state machine waits this much longer, so that it receives the result of a request that times out.
 const MARGIN: Duration = Duration::from_millis(250);
-/// How many engines are asked for at a time. Many engines can be wanted in the same second, and the API server has others
-/// to serve.
+/// The maximum number of concurrent patches. Many engines may have to be woken in the same second, and the API server
+/// has other clients.
 const PATCHES: usize = 16;
 
-/// The way to the engines of one namespace.
-pub struct Cluster {
+/// The engines of one namespace.
+pub(crate) struct Cluster {
     namespace: String,
-    /// The Role that lets the gateway do what is done here.
+    /// The Role that grants these requests.
     role: String,
     clock: Arc<Clock>,
-    /// None until a configuration can be read.
+    /// None until there is a client configuration.
     client: Mutex<Option<Client>>,
     pages: Pages,
-    skipped: Skipped,
-    turns: Semaphore,
-    listing: Trouble,
-    waking: Trouble,
+    unreadable: UnreadableEngines,
+    patch_slots: Semaphore,
+    list_errors: ErrorLog,
+    patch_errors: ErrorLog,
 }
 
 impl Cluster {
-    /// Nothing is read or reached yet.
-    #[must_use]
-    pub fn new(namespace: &str, instance: &str, clock: Arc<Clock>) -> Self {
+    /// Sends no request and reads no file yet.
+    pub(crate) fn new(namespace: &str, instance: &str, clock: Arc<Clock>) -> Self {
         Self {
             namespace: namespace.to_owned(),
             role: InstanceNames(instance).gateway_wake(),
             clock,
             client: Mutex::new(None),
             pages: Pages::default(),
-            skipped: Skipped::default(),
-            turns: Semaphore::new(PATCHES),
-            listing: Trouble::new("list engines"),
-            waking: Trouble::new("ask for engines"),
+            unreadable: UnreadableEngines::default(),
+            patch_slots: Semaphore::new(PATCHES),
+            list_errors: ErrorLog::new("list the engines"),
+            patch_errors: ErrorLog::new("request that engines be woken"),
         }
     }
 
-    /// Every engine of the namespace that can be read. None if they cannot be listed.
-    pub async fn list(&self) -> Option<Vec<Engine>> {
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// All engines of the namespace that can be parsed. None if the listing failed.
+    pub(crate) async fn list(&self) -> Option<Vec<Engine>> {
         let limit = LIST_TIMEOUT.saturating_sub(MARGIN);
         let listed = timeout(limit, self.try_list()).await;
-        match listed.unwrap_or(Err(Fault::Silent(limit))) {
+        match listed.unwrap_or(Err(ApiError::Timeout(limit))) {
             Ok(engines) => {
-                self.listing.is_over();
+                self.list_errors.succeeded();
                 Some(engines)
             }
-            Err(fault) => {
-                self.failed(&self.listing, "list", &fault);
+            Err(error) => {
+                self.failed(&self.list_errors, "list", &error);
                 None
             }
         }
     }
 
-    async fn try_list(&self) -> Result<Vec<Engine>, Fault> {
+    async fn try_list(&self) -> Result<Vec<Engine>, ApiError> {
         let client = self.client().await?;
         self.pages
-            .all(&client, &self.namespace, &self.clock, &self.skipped)
+            .all(&client, &self.namespace, &self.clock, &self.unreadable)
             .await
     }
 
     /// Writes the time into the wake annotation of an engine.
-    pub async fn ask_for(&self, engine: &str, at: Timestamp) -> PatchOutcome {
+    pub(crate) async fn request_wake(&self, engine: &str, at: Timestamp) -> PatchOutcome {
         let limit = PATCH_TIMEOUT.saturating_sub(MARGIN);
-        let asked = timeout(limit, self.try_ask_for(engine, at)).await;
-        let Err(fault) = asked.unwrap_or(Err(Fault::Silent(limit))) else {
-            self.waking.is_over();
+        let requested = timeout(limit, self.try_request_wake(engine, at)).await;
+        let Err(error) = requested.unwrap_or(Err(ApiError::Timeout(limit))) else {
+            self.patch_errors.succeeded();
             return PatchOutcome::Stored;
         };
-        self.failed(&self.waking, "patch", &fault);
-        fault.outcome()
+        self.failed(&self.patch_errors, "patch", &error);
+        error.outcome()
     }
 
-    async fn try_ask_for(&self, engine: &str, at: Timestamp) -> Result<(), Fault> {
-        let _turn = self.turns.acquire().await;
+    async fn try_request_wake(&self, engine: &str, at: Timestamp) -> Result<(), ApiError> {
+        let _slot = self.patch_slots.acquire().await;
         let client = self.client().await?;
-        apply::stamp(client, &self.namespace, engine, at).await?;
+        apply::request_wake(client, &self.namespace, engine, at).await?;
         Ok(())
     }
 
-    fn failed(&self, trouble: &Trouble, verb: &str, fault: &Fault) {
-        trouble.is(fault.kind(), &fault.explain(verb, &self.namespace, &self.role));
-        if fault.may_be_outdated() {
+    fn failed(&self, errors: &ErrorLog, verb: &str, error: &ApiError) {
+        errors.failed(error.kind(), &error.explain(verb, &self.namespace, &self.role));
+        if error.needs_new_client() {
             *self.slot() = None;
         }
     }
 
-    /// The client, as soon as there is something to make it from.
-    async fn client(&self) -> Result<Client, Fault> {
+    /// The client. It is created from the kubeconfig or the service account when it is first needed.
+    async fn client(&self) -> Result<Client, ApiError> {
         let known = self.slot().clone();
         if let Some(client) = known {
             return Ok(client);

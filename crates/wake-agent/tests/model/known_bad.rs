@@ -1,26 +1,26 @@
-//! Known-bad variants. Each makes one mistake, in what the shipping table is told or in what it answers, and a named rule
-//! must find it: a check that finds nothing wrong with these proves nothing.
+//! Known-bad variants. Each makes one mistake in the events or the effects of the shipping state machine, and a named
+//! rule must find it: a check that passes with these proves nothing.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bad {
-    /// The news of any probe of an engine release whoever waits for it.
+    /// The result of any probe of an engine releases all requests for it.
     ReleaseByName,
-    /// The room is looked at first, and the engine is asked for only if there is some.
-    StampAfterShed,
-    /// No probe is begun because somebody is about to be sent away.
-    NoLastLook,
-    /// Whoever is sent away at the end is forgotten.
+    /// The memory limit is checked first, and a wake is requested only for requests that are held.
+    RequestWakeAfterRefusal,
+    /// No probe starts because of a deadline.
+    NoFinalProbe,
+    /// A request that times out gets no answer.
     LoseAnAnswer,
-    /// Whoever is released is told so twice.
+    /// A request that is released is answered twice.
     AnswerTwice,
-    /// Twice as many wait as there is room for.
-    NoBounds,
-    /// A patch that was stored does not count.
-    StampTooOften,
-    /// An engine that has pods coming is asked for too.
-    StampTheRunning,
-    /// A probe of others is good enough for an engine that is being stopped.
-    PassToTheStopped,
-    /// Nobody listens to probes.
-    UnheardProbes,
+    /// The memory limit is doubled.
+    NoMemoryLimit,
+    /// A stored patch does not count.
+    RequestWakeTooOften,
+    /// A wake is requested for an engine that is starting too.
+    WakeRunningEngine,
+    /// The probe of an earlier request is good enough for an engine that is stopping.
+    RouteToStoppingEngine,
+    /// The results of probes are ignored.
+    IgnoreProbes,
 }

@@ -1,25 +1,26 @@
-//! The shipping hold table in every history that a small world has, and in long random ones of a larger one.
+//! A model check of the shipping state machine of the hold queue, and long random histories of a larger world.
 //!
-//! [`witness`] stands between the table and the world, remembers what was asked and answered, and says what must hold.
-//! [`search`] goes through all histories: any order of requests, of clients that leave, of news that come late, never or
-//! wrong, of changes to the engine, of restarts, and of time passing in between. What bounds it is the number of requests,
-//! of disturbances, and of moments at which something is due (`TICKS=2` for two more, which takes many minutes).
+//! [`checker`] stands between the state machine and the world, records requests and answers, and checks what must hold.
+//! The search covers all histories: any order of requests, clients that disconnect, results that are late, missing or
+//! wrong, changes to the engine, restarts, and time passing in between. It is bounded by the number of requests, of
+//! disturbances, and of timers that expire (`TICKS=2` for two more, which takes many minutes).
 
+mod best_case;
+mod checker;
+mod engine;
 mod known_bad;
 mod random;
-mod search;
-mod truth;
-mod witness;
 mod world;
 
+use best_case::Histories;
 use known_bad::Bad;
 use rstest::rstest;
-use search::Search;
+use testkit::model::search;
 use world::{Budget, World};
 
 const LIMIT: usize = 5_000_000;
 
-/// Time enough to come, to wait and to be sent away; or something that goes wrong, and less time.
+/// Enough time to arrive, be held and time out; or one disturbance, and less time.
 fn budgets() -> [Budget; 2] {
     let more: u8 = std::env::var("TICKS").map_or(0, |text| text.parse().expect("TICKS is a number"));
     let budget = |disturbances, ticks: u8| Budget {
@@ -34,46 +35,40 @@ fn budgets() -> [Budget; 2] {
 fn every_guarantee_holds_in_every_history() {
     let worlds = [World::stopped, World::starting, World::unknown, World::full];
     let start = budgets().map(|budget| worlds.map(|world| world(budget, None)));
-    let report = match (Search { limit: LIMIT }).run(start.concat()) {
-        Ok(report) => report,
-        Err(failure) => panic!("{}: {}\n{}", failure.broken.rule, failure.broken.what, failure.story),
-    };
-    println!(
-        "{} states, {} transitions, {:.1} s, answers: {:?}",
-        report.states,
-        report.transitions,
-        report.took.as_secs_f32(),
-        report.answers
-    );
+    let report = search(&Histories, start.concat(), LIMIT).unwrap_or_else(|found| panic!("{found}"));
+    println!("{report}");
     assert!(report.exhausted, "the search ended at its limit");
     assert!(report.states > 50_000, "the model has shrunk");
-    for kind in [
-        "Ready",
-        "Released",
-        "Reachable",
-        "Blind",
-        "NotFound",
-        "Stopped",
-        "NotAllowed",
-        "Full",
-        "TimedOut",
+    for answer in [
+        "ready",
+        "released",
+        "reachable",
+        "fail_open",
+        "not_found",
+        "stopped",
+        "not_allowed",
+        "full",
+        "timed_out",
     ] {
-        assert!(report.answers.contains_key(kind), "nobody is ever told {kind}");
+        assert!(
+            report.labels.contains_key(answer),
+            "no request is ever answered {answer}"
+        );
     }
 }
 
 /// Each mistake with the rule that finds it.
 #[rstest]
-#[case(Bad::ReleaseByName, "released by old news")]
-#[case(Bad::StampAfterShed, "shed without a stamp")]
-#[case(Bad::NoLastLook, "sent away without a last look")]
+#[case(Bad::ReleaseByName, "released by a stale probe")]
+#[case(Bad::RequestWakeAfterRefusal, "refused without a wake request")]
+#[case(Bad::NoFinalProbe, "timed out without a final probe")]
 #[case(Bad::LoseAnAnswer, "deadline")]
 #[case(Bad::AnswerTwice, "answered once")]
-#[case(Bad::NoBounds, "capacity")]
-#[case(Bad::StampTooOften, "rate of patches")]
-#[case(Bad::StampTheRunning, "stamped without need")]
-#[case(Bad::PassToTheStopped, "passed to the stopped")]
-#[case(Bad::UnheardProbes, "stranded")]
+#[case(Bad::NoMemoryLimit, "capacity")]
+#[case(Bad::RequestWakeTooOften, "rate of patches")]
+#[case(Bad::WakeRunningEngine, "wake requested without need")]
+#[case(Bad::RouteToStoppingEngine, "routed to a stopping engine")]
+#[case(Bad::IgnoreProbes, "stranded")]
 fn a_mistake_is_found(#[case] bad: Bad, #[case] rule: &str) {
     let worlds = [World::stopped, World::starting, World::full];
     let budget = Budget {
@@ -82,9 +77,9 @@ fn a_mistake_is_found(#[case] bad: Bad, #[case] rule: &str) {
         ticks: 3,
     };
     let start = worlds.map(|world| world(budget, Some(bad)));
-    let Err(failure) = (Search { limit: LIMIT }).run(start.to_vec()) else {
+    let Err(found) = search(&Histories, start, LIMIT) else {
         panic!("{bad:?} goes unnoticed");
     };
-    println!("{bad:?}: {}", failure.broken.what);
-    assert_eq!(failure.broken.rule, rule, "{}\n{}", failure.broken.what, failure.story);
+    println!("{bad:?}: {}", found.violation.what);
+    assert_eq!(found.violation.rule, rule, "{found}");
 }

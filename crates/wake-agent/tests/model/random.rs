@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use firebolt_api::AutoStopReason;
-use firebolt_wake_agent::table::{Engine, Event, List, Now, Patch, PatchOutcome, Probe, Settings};
+use firebolt_wake_agent::hold::{Engine, Event, List, Now, Patch, PatchOutcome, Probe, Settings};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use crate::witness::{Asked, Checked, Witness};
+use crate::checker::{Checked, Checker, Requested};
 
 /// Engines that may be there, one of another instance, and one that never is.
 const NAMES: [&str; 4] = ["a", "b", "other", "made-up"];
 
 #[derive(Clone, Copy, Debug)]
-enum Happening {
-    /// For an engine, with a body.
+enum Action {
+    /// For an engine, with the size of the body.
     Request(usize, u64),
     Leave(prop::sample::Index),
     Listed(bool),
@@ -24,11 +24,11 @@ enum Happening {
     /// An engine is gone, stopped (for good or not), starting or ready.
     Becomes(usize, u8),
     Passes(Duration),
-    /// A tick that nobody asked for.
+    /// A tick at any time.
     Tick,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn action() -> impl Strategy<Value = Action> {
     let outcome = prop_oneof![
         3 => Just(PatchOutcome::Stored),
         1 => Just(PatchOutcome::Failed),
@@ -36,22 +36,22 @@ fn happening() -> impl Strategy<Value = Happening> {
     ];
     let bytes = prop_oneof![Just(0), 0..300_000_u64, 0..3_000_000_u64];
     prop_oneof![
-        6 => (0..NAMES.len(), bytes).prop_map(|(at, bytes)| Happening::Request(at, bytes)),
-        2 => any::<prop::sample::Index>().prop_map(Happening::Leave),
-        4 => prop::bool::weighted(0.8).prop_map(Happening::Listed),
-        3 => (any::<prop::sample::Index>(), prop::bool::weighted(0.3)).prop_map(|(at, reached)| Happening::Probed(at, reached)),
-        3 => (any::<prop::sample::Index>(), outcome).prop_map(|(at, outcome)| Happening::Patched(at, outcome)),
-        2 => (0..NAMES.len() - 1, 0..5_u8).prop_map(|(at, state)| Happening::Becomes(at, state)),
-        5 => prop_oneof![0..1_000_u64, 0..20_000_u64].prop_map(|time| Happening::Passes(Duration::from_millis(time))),
-        1 => Just(Happening::Tick),
+        6 => (0..NAMES.len(), bytes).prop_map(|(at, bytes)| Action::Request(at, bytes)),
+        2 => any::<prop::sample::Index>().prop_map(Action::Leave),
+        4 => prop::bool::weighted(0.8).prop_map(Action::Listed),
+        3 => (any::<prop::sample::Index>(), prop::bool::weighted(0.3)).prop_map(|(at, reached)| Action::Probed(at, reached)),
+        3 => (any::<prop::sample::Index>(), outcome).prop_map(|(at, outcome)| Action::Patched(at, outcome)),
+        2 => (0..NAMES.len() - 1, 0..5_u8).prop_map(|(at, state)| Action::Becomes(at, state)),
+        5 => prop_oneof![0..1_000_u64, 0..20_000_u64].prop_map(|time| Action::Passes(Duration::from_millis(time))),
+        1 => Just(Action::Tick),
     ]
 }
 
 struct World {
     now: Now,
-    witness: Witness,
+    checker: Checker,
     states: [u8; 3],
-    stamps: BTreeMap<String, Timestamp>,
+    annotations: BTreeMap<String, Timestamp>,
     lists: Vec<List>,
     probes: Vec<Probe>,
     patches: Vec<Patch>,
@@ -70,9 +70,9 @@ impl World {
         };
         Self {
             now,
-            witness: Witness::new(settings, None),
+            checker: Checker::new(settings, None),
             states: [1; 3],
-            stamps: BTreeMap::new(),
+            annotations: BTreeMap::new(),
             lists: Vec::new(),
             probes: Vec::new(),
             patches: Vec::new(),
@@ -91,77 +91,77 @@ impl World {
             } else {
                 AutoStopReason::Stopped
             }),
-            wake_requested: self.stamps.get(*name).copied(),
+            wake_requested: self.annotations.get(*name).copied(),
         };
         named.map(engine).collect()
     }
 
-    fn take(&mut self, asked: Asked) {
-        self.lists.extend(asked.lists);
-        self.probes.extend(asked.probes);
-        self.patches.extend(asked.patches);
+    fn take(&mut self, requested: Requested) {
+        self.lists.extend(requested.lists);
+        self.probes.extend(requested.probes);
+        self.patches.extend(requested.patches);
     }
 
-    fn tell(&mut self, event: Event) -> Checked<()> {
-        let asked = self.witness.handle(self.now, event)?;
-        self.take(asked);
+    fn report(&mut self, event: Event) -> Checked<()> {
+        let requested = self.checker.handle(self.now, event)?;
+        self.take(requested);
         Ok(())
     }
 
-    fn happen(&mut self, happening: Happening) -> Checked<()> {
-        match happening {
-            Happening::Request(at, bytes) => {
-                let (_, asked) = self.witness.arrive(self.now, NAMES[at], bytes)?;
-                self.take(asked);
+    fn perform(&mut self, action: Action) -> Checked<()> {
+        match action {
+            Action::Request(at, bytes) => {
+                let (_, requested) = self.checker.arrive(self.now, NAMES[at], bytes)?;
+                self.take(requested);
                 Ok(())
             }
-            Happening::Leave(at) => {
-                let waiters: Vec<_> = self.witness.waiters().cloned().collect();
+            Action::Leave(at) => {
+                let waiters: Vec<_> = self.checker.waiters().cloned().collect();
                 if waiters.is_empty() {
                     return Ok(());
                 }
-                self.tell(Event::Left(at.get(&waiters).clone()))
+                self.report(Event::Left(at.get(&waiters).clone()))
             }
-            Happening::Listed(succeeds) => match self.lists.pop() {
-                Some(list) => self.tell(Event::Listed(list, succeeds.then(|| self.engines()))),
+            Action::Listed(succeeds) => match self.lists.pop() {
+                Some(list) => self.report(Event::Listed(list, succeeds.then(|| self.engines()))),
                 None => Ok(()),
             },
-            Happening::Probed(at, reached) => {
+            Action::Probed(at, reached) => {
                 if self.probes.is_empty() {
                     return Ok(());
                 }
                 let probe = self.probes.swap_remove(at.index(self.probes.len()));
-                self.tell(Event::Probed(probe, reached))
+                self.report(Event::Probed(probe, reached))
             }
-            Happening::Patched(at, outcome) => {
+            Action::Patched(at, outcome) => {
                 if self.patches.is_empty() {
                     return Ok(());
                 }
                 let patch = self.patches.swap_remove(at.index(self.patches.len()));
                 if outcome == PatchOutcome::Stored {
-                    self.stamps.insert(patch.engine.to_string(), patch.at);
+                    self.annotations.insert(patch.engine.to_string(), patch.at);
                 }
-                self.tell(Event::Patched(patch, outcome))
+                self.report(Event::Patched(patch, outcome))
             }
-            Happening::Becomes(at, state) => {
+            Action::Becomes(at, state) => {
                 self.states[at] = state;
                 Ok(())
             }
-            Happening::Passes(time) => self.pass(time),
-            Happening::Tick => self.tell(Event::Tick),
+            Action::Passes(time) => self.pass(time),
+            Action::Tick => self.report(Event::Tick),
         }
     }
 
-    /// Time passes, with a tick whenever the table wants one.
+    /// Time passes, with a tick whenever a timer expires.
     fn pass(&mut self, time: Duration) -> Checked<()> {
         let end = self.now.monotonic + time;
-        while let Some(due) = self.witness.table.wake_at().filter(|due| *due <= end) {
+        while let Some(due) = self.checker.state.wake_at().filter(|due| *due <= end) {
             self.jump(due);
-            self.tell(Event::Tick)?;
-            let next = self.witness.table.wake_at();
+            self.report(Event::Tick)?;
+            let next = self.checker.state.wake_at();
             assert!(
                 next.is_some_and(|next| next > self.now.monotonic),
-                "a tick leaves something undone"
+                "a timer is still due after its tick"
             );
         }
         self.jump(end);
@@ -182,20 +182,20 @@ proptest! {
     fn every_guarantee_holds_in_long_random_histories(
         memory in prop_oneof![0..1_000_000_u64, 0..10_000_000_u64],
         hold_timeout in 300..150_000_u64,
-        happenings in prop::collection::vec(happening(), 1..200),
+        actions in prop::collection::vec(action(), 1..200),
     ) {
         let hold_timeout = Duration::from_millis(hold_timeout);
         let mut world = World::new(memory, hold_timeout);
         let run = || -> Checked<()> {
-            world.tell(Event::Tick)?;
-            for happening in happenings {
-                world.happen(happening)?;
+            world.report(Event::Tick)?;
+            for action in actions {
+                world.perform(action)?;
             }
-            // Nothing comes back any more, and still nobody waits for longer than agreed.
+            // No result arrives any more, and still every deadline holds.
             world.pass(hold_timeout)
         };
         let outcome = run();
         prop_assert!(outcome.is_ok(), "{:?}", outcome);
-        prop_assert_eq!(world.witness.table.waiting(), 0);
+        prop_assert_eq!(world.checker.state.occupancy().waiting, 0);
     }
 }

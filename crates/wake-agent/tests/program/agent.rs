@@ -1,4 +1,4 @@
-//! A program that runs, and what it logs.
+//! A running agent and its log.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,17 +15,17 @@ pub const GATEWAY: [&str; 3] = [
     "--engine-suffix=-service.sales.svc.cluster.local:3473",
 ];
 
-/// More than anything here takes.
+/// Longer than anything here takes.
 const LONG: Duration = Duration::from_mins(1);
 
-/// The program in surroundings that lead to no cluster.
+/// The program in an environment without a cluster.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_firebolt-wake-agent"));
     command.env_clear().env("HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 
-/// Runs to the end.
+/// Runs the program to its end.
 pub fn run(arguments: &[&str]) -> Output {
     program().args(arguments).output().unwrap()
 }
@@ -34,7 +34,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A running program. It is killed with this value.
+/// A running agent. Dropping it kills the process.
 pub struct Agent {
     child: Child,
     lines: Receiver<Value>,
@@ -42,7 +42,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// On a port of its own, with no Envoy beside it.
+    /// Starts an agent on a free port, without an Envoy.
     pub fn start(arguments: &[&str]) -> Self {
         let mut child = program()
             .args(GATEWAY)
@@ -74,7 +74,7 @@ impl Agent {
         self.lines.recv_timeout(LONG).expect("another line of the log")
     }
 
-    /// The next line of the log with these words.
+    /// The next line of the log that contains a text.
     pub fn logs(&self, words: &str) -> Value {
         loop {
             let line = self.next();
@@ -93,7 +93,7 @@ impl Agent {
         self.child.wait().unwrap()
     }
 
-    /// The whole answer to a request, as it comes over the wire.
+    /// The whole response to a request, as sent.
     pub fn get(&self, path: &str, headers: &str) -> String {
         let mut socket = TcpStream::connect(self.address).unwrap();
         socket.set_read_timeout(Some(LONG)).unwrap();
@@ -107,7 +107,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ended = self.child.kill();
         let _ended = self.child.wait();
     }

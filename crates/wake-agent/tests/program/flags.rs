@@ -7,7 +7,7 @@ use rstest::rstest;
 use crate::agent::{GATEWAY, run, text};
 
 #[test]
-fn help_tells_how_to_use_it() {
+fn help_text() {
     let output = run(&["--help"]);
     assert_eq!(output.status.code(), Some(0));
     insta::assert_snapshot!(text(&output.stdout));
@@ -24,9 +24,9 @@ fn version_is_one_line() {
 #[rstest]
 #[case::missing(&[], "--namespace <NAME>")]
 #[case::unknown(&["--kubeconfig=x"], "--kubeconfig")]
-#[case::of_another_kind(&["--hold-memory=128Mi"], "'--hold-memory <BYTES>': \"128Mi\" is not a number of bytes: write digits")]
-#[case::open_to_others(&["--listen=0.0.0.0:9902"], "'--listen <ADDRESS>': \"0.0.0.0:9902\" can be reached from outside")]
-fn a_bad_flag_ends_with_code_2_and_its_name(#[case] flags: &[&str], #[case] expected: &str) {
+#[case::invalid(&["--hold-memory=128Mi"], "'--hold-memory <BYTES>': \"128Mi\" is not a number of bytes: write digits")]
+#[case::not_loopback(&["--listen=0.0.0.0:9902"], "'--listen <ADDRESS>': \"0.0.0.0:9902\" can be reached from outside")]
+fn an_invalid_flag_exits_with_code_2_and_its_name(#[case] flags: &[&str], #[case] expected: &str) {
     let rest = if flags.is_empty() { &[] } else { &GATEWAY[..] };
     let output = run(&[rest, flags].concat());
     assert_eq!(output.status.code(), Some(2));
@@ -34,9 +34,9 @@ fn a_bad_flag_ends_with_code_2_and_its_name(#[case] flags: &[&str], #[case] expe
 }
 
 #[test]
-fn an_address_that_is_taken_ends_with_code_1_and_the_remedy() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let listen = format!("--listen={}", taken.local_addr().unwrap());
+fn an_address_that_is_in_use_exits_with_code_1_and_the_remedy() {
+    let in_use = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("--listen={}", in_use.local_addr().unwrap());
     let output = run(&[&GATEWAY[..], &[&listen]].concat());
     assert_eq!(output.status.code(), Some(1));
     let log = text(&output.stderr);

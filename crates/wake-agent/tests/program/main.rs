@@ -1,5 +1,5 @@
-//! The program as Kubernetes and Envoy meet it, without a cluster.
+//! The program as Kubernetes and Envoy use it, without a cluster.
 
 mod agent;
 mod flags;
-mod life;
+mod lifecycle;

@@ -1,8 +1,8 @@
-//! Paths of violations, followed through the object that they are about. Other crates include this file in their tests.
+//! Resolves the paths of violations in the object that they are about. Other crates include this file in their tests.
 
 use serde_json::Value;
 
-/// Whether the path, read from here on, leads to something in the value.
+/// Whether the path, relative to this value, exists.
 pub fn leads_somewhere(value: &Value, path: &str) -> bool {
     let follow = |step: &str, child: &Value| path.strip_prefix(step).is_some_and(|rest| leads_somewhere(child, rest));
     path.is_empty()

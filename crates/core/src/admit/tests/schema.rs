@@ -1,11 +1,11 @@
-//! Values that the schema of a pod template allows. Other crates include this file in their tests.
+//! Values that conform to the schema of a pod template. Other crates include this file in their tests.
 
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// The schema of a pod template, as the API server enforces it. Building it takes a while.
+/// The schema of a pod template, as the API server enforces it. Building it is slow.
 pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let crd = firebolt_api::crds()
         .into_iter()
@@ -14,7 +14,7 @@ pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["template"].clone()
 });
 
-/// Where values of a schema come from.
+/// Source of the choices for values of a schema.
 pub trait Choose {
     /// A number below `count`.
     fn below(&mut self, count: usize) -> usize;
@@ -26,7 +26,7 @@ pub trait Choose {
     }
 }
 
-/// Every field, each with the last of its values, which says something.
+/// Every field, each with the last of its values, which is not empty.
 pub struct Everything;
 
 impl Choose for Everything {
@@ -36,13 +36,13 @@ impl Choose for Everything {
     fn set(&mut self) -> bool {
         true
     }
-    /// Two entries would be the same twice, which no list of named things may have.
+    /// Two entries would be duplicates, which lists of named entries reject.
     fn entries(&mut self) -> usize {
         1
     }
 }
 
-/// What the bytes say; where they end, as little as possible.
+/// Choices from bytes; minimal values once they are exhausted.
 pub struct Bytes(pub std::vec::IntoIter<u8>);
 
 impl Choose for Bytes {
@@ -77,7 +77,7 @@ const TEXTS: [&str; 20] = [
     "x",
 ];
 
-/// A value that the schema allows.
+/// A value that conforms to the schema.
 pub fn sample(schema: &Value, choose: &mut impl Choose) -> Value {
     let pick = |values: &[Value], choose: &mut dyn FnMut(usize) -> usize| values[choose(values.len())].clone();
     let mut below = |count| choose.below(count);
@@ -117,8 +117,8 @@ fn object(schema: &Value, choose: &mut impl Choose) -> Value {
     Value::Object(object)
 }
 
-/// Any template. Each part has bytes of its own, so that none of them leaves nothing for the others, and none of them
-/// half of the time, so that some templates are accepted.
+/// An arbitrary template. Each part has its own bytes, so that no part exhausts those of the others, and no bytes half
+/// of the time, so that some templates are accepted.
 pub fn any_template() -> impl Strategy<Value = Value> {
     let part = |schema: &'static Value| {
         let bytes = prop::option::of(prop::collection::vec(any::<u8>(), 0..200));

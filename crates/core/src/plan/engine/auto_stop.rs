@@ -1,9 +1,9 @@
-//! Auto-stop: when an engine at rest is parked and when it comes back. An ordered list of rules, of which the first that
+//! Auto-stop: when a stable engine is stopped and when it is started again. The first rule of an ordered list that
 //! applies decides.
 //!
-//! Growing needs a reason that is there now: a fresh wake or an open window. Shrinking needs a whole idle time that was
-//! watched from its beginning to its end; the clock starts anew with every activity, every failed count, every wake,
-//! every closing window and every rollout.
+//! Scaling up needs a current reason: a fresh wake request or an open schedule window. Scaling down needs a whole idle
+//! timeout that was observed without a gap; it restarts with every activity, every failed count, every wake request,
+//! every window that closes and every rollout.
 
 use std::time::Duration;
 
@@ -13,37 +13,37 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::input::{Activity, ActivitySample, Input};
-use super::output::Write;
-use super::phase::Progress;
+use super::output::EngineWrite;
+use super::progress::Progress;
 use super::schedule::Spans;
 use crate::plan::Event;
 
-/// How long a wake is honoured: longer than a cold start between two stamps of the gateway, short enough that a request
-/// which was given up does not hold the engine.
+/// How long a wake request is valid: longer than a cold start between two wake requests of the gateway, short enough
+/// that an abandoned request does not keep the engine running.
 pub const WAKE_TTL: Duration = Duration::from_mins(5);
-/// The reason of the event that tells of a wake which is not honoured.
+/// Reason of the event about a wake request that is ignored.
 pub const WAKE_IGNORED: &str = "WakeIgnored";
-/// How much of a stamp that cannot be read is told.
-const LONGEST_STAMP: usize = 50;
-/// How far the clock of the gateway may be ahead of ours.
+/// Number of characters of an invalid wake request that are reported.
+const LONGEST_WAKE_REQUEST: usize = 50;
+/// How far the clock of the gateway may be ahead of the clock of the operator.
 pub const CLOCK_SKEW: Duration = Duration::from_mins(1);
 
-/// What auto-stop decided.
+/// The result of the auto-stop rules.
 #[derive(Debug)]
-pub(super) struct Decision {
+pub(super) struct AutoStopDecision {
     reason: AutoStopReason,
-    /// The new number of replicas, if it changes.
+    /// New number of replicas, if it changes.
     scale: Option<i32>,
     last_activity: Option<Timestamp>,
-    pub look_again: Option<Duration>,
+    pub requeue_after: Option<Duration>,
     pub events: Vec<Event>,
 }
 
-impl Decision {
-    /// What it sets off begins with the next pass.
-    pub fn write(&self, input: &Input) -> Option<Write> {
+impl AutoStopDecision {
+    /// Its effects begin with the next reconcile.
+    pub fn write(&self, input: &Input) -> Option<EngineWrite> {
         let resource_version = input.engine.metadata.resource_version.clone().unwrap_or_default();
-        self.scale.map(|to| Write::SetReplicas {
+        self.scale.map(|to| EngineWrite::SetReplicas {
             from: input.replicas(),
             to,
             resource_version,
@@ -52,7 +52,7 @@ impl Decision {
 
     pub fn record(&self, input: &Input, status: &mut FireboltEngineStatus) {
         status.auto_stop_reason = Some(self.reason);
-        // The same moment keeps the text it has in the cluster, which ends at whole seconds.
+        // The same time keeps its text in the cluster, which has whole seconds.
         if status.last_activity_time.as_ref().map(|time| time.0) != self.last_activity {
             status.last_activity_time = self.last_activity.map(Time);
         }
@@ -62,15 +62,15 @@ impl Decision {
     }
 }
 
-/// The policy, if there is one and it is in force.
+/// The policy, if there is one and it is enabled.
 pub(super) fn enabled<'a>(input: &Input<'a>) -> Option<&'a AutoStop> {
     let desired = input.desired.as_ref().ok()?;
     desired.auto_stop.as_ref().filter(|policy| policy.enabled)
 }
 
-/// Decides for an engine at rest. None without a policy in force, and while rendering is blocked: then the policy is not
-/// known for sure.
-pub(super) fn decide(input: &Input, progress: Progress) -> Option<Decision> {
+/// Decides for a stable or stopped engine. `None` if no policy is enabled, and while rendering is blocked, because the
+/// policy is then not known for sure.
+pub(super) fn decide(input: &Input, progress: Progress) -> Option<AutoStopDecision> {
     let facts = Facts::new(input, progress, enabled(input)?);
     let choice = RULES
         .iter()
@@ -79,9 +79,10 @@ pub(super) fn decide(input: &Input, progress: Progress) -> Option<Decision> {
     Some(facts.decision(&choice))
 }
 
-/// Takes back a stop that is still being announced: whoever asks for the engine now would have to wait for its end and a
-/// start, while the pods that are about to go could serve. Nothing else is decided before the engine is at rest.
-pub(super) fn call_off(input: &Input, progress: Progress) -> Option<Decision> {
+/// Cancels a stop that is still being announced: a query that arrives now would otherwise have to wait for the stop and
+/// a start, although the pods that are about to be deleted could serve it. No other decision is made before the engine
+/// is stable.
+pub(super) fn call_off(input: &Input, progress: Progress) -> Option<AutoStopDecision> {
     decide(input, progress).filter(|decision| decision.scale.is_some())
 }
 
@@ -92,25 +93,25 @@ struct Facts<'a> {
     schedule: Spans,
     sample: Option<&'a ActivitySample>,
     last_activity: Option<Timestamp>,
-    said: Option<AutoStopReason>,
+    last_reason: Option<AutoStopReason>,
     now: Timestamp,
 }
 
-/// What the wake annotation says.
+/// State of the wake request annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wake {
     Absent,
     Fresh(Timestamp),
     Expired(Timestamp),
-    /// It cannot be believed, or came to nothing.
+    /// It is invalid, or it expired without an effect.
     Ignored(String),
 }
 
-/// What a rule decides.
+/// The result of one rule.
 struct Choice {
     reason: AutoStopReason,
     scale: Option<i32>,
-    /// A moment at which the engine was, or counts as, in use.
+    /// A time at which the engine was, or counts as, in use.
     used: Option<Timestamp>,
 }
 
@@ -126,7 +127,7 @@ impl Choice {
 
 type Rule = fn(&Facts) -> Option<Choice>;
 
-/// The order is the precedence.
+/// In order of precedence.
 const RULES: &[Rule] = &[
     wake_requested,
     schedule_active,
@@ -137,8 +138,8 @@ const RULES: &[Rule] = &[
     idle,
 ];
 
-/// Brings back an engine that is stopped or parked. One that runs is kept running and not resized, unless an open
-/// window has something to say about its size.
+/// Starts an engine that is stopped or scaled to its idle size. A running engine is kept running and not resized,
+/// unless an open schedule window determines its size.
 fn wake_requested(facts: &Facts) -> Option<Choice> {
     let Wake::Fresh(_) = facts.wake else { return None };
     let active = facts.policy.active_replicas;
@@ -153,8 +154,8 @@ fn wake_requested(facts: &Facts) -> Option<Choice> {
     })
 }
 
-/// Holds the engine at its active size while a window is open. It never makes a larger one smaller: only a quiet idle
-/// time does.
+/// Keeps the engine at its active size while a window is open. It never scales a larger one down: only an idle timeout
+/// does.
 fn schedule_active(facts: &Facts) -> Option<Choice> {
     let active = facts.policy.active_replicas;
     facts.schedule.open().then(|| Choice {
@@ -168,7 +169,7 @@ fn stopped(facts: &Facts) -> Option<Choice> {
     (facts.replicas == 0).then(|| Choice::keep(AutoStopReason::Stopped))
 }
 
-/// A probe that is broken must never look quiet.
+/// A failed count must never be taken for an idle engine.
 fn scrape_failed(facts: &Facts) -> Option<Choice> {
     let sample = facts.sample?;
     let used = |reason| Choice {
@@ -193,7 +194,7 @@ fn activity_observed(facts: &Facts) -> Option<Choice> {
     }
 }
 
-/// An engine that was never seen in use gets one full idle time from here.
+/// An engine that was never observed in use gets one full idle timeout from now on.
 fn first_quiet(facts: &Facts) -> Option<Choice> {
     let sample = facts.sample?;
     facts.last_activity.is_none().then(|| Choice {
@@ -212,11 +213,11 @@ fn idle(facts: &Facts) -> Option<Choice> {
     })
 }
 
-/// Quiet, but not for long enough; or not counted yet, which decides nothing.
+/// Idle, but not for long enough; or not counted yet, which decides nothing.
 fn otherwise(facts: &Facts) -> Choice {
     Choice::keep(match facts.sample {
         Some(_) => AutoStopReason::ActivityObserved,
-        None => facts.said.unwrap_or(AutoStopReason::Initializing),
+        None => facts.last_reason.unwrap_or(AutoStopReason::Initializing),
     })
 }
 
@@ -232,18 +233,18 @@ impl<'a> Facts<'a> {
             last_activity: status
                 .and_then(|status| status.last_activity_time.as_ref())
                 .map(|time| time.0),
-            said: status.and_then(|status| status.auto_stop_reason),
+            last_reason: status.and_then(|status| status.auto_stop_reason),
             now: input.now,
         }
     }
 
-    /// Since when the engine has been seen to be unused, if it is unused now.
+    /// Since when the engine has been observed to be unused, if it is unused now.
     fn quiet_since(&self) -> Option<Timestamp> {
         let Activity::Quiet { since } = self.sample?.outcome else {
             return None;
         };
         let woken = match self.wake {
-            Wake::Fresh(stamp) | Wake::Expired(stamp) => Some(stamp),
+            Wake::Fresh(requested) | Wake::Expired(requested) => Some(requested),
             Wake::Absent | Wake::Ignored(_) => None,
         };
         [self.last_activity, woken, self.schedule.last_close()]
@@ -253,7 +254,7 @@ impl<'a> Facts<'a> {
             .max()
     }
 
-    fn decision(&self, choice: &Choice) -> Decision {
+    fn decision(&self, choice: &Choice) -> AutoStopDecision {
         let mut events = Vec::new();
         if let Wake::Ignored(why) = &self.wake {
             events.push(Event::warning(WAKE_IGNORED, why));
@@ -261,17 +262,17 @@ impl<'a> Facts<'a> {
         if let Some(to) = choice.scale {
             events.push(scaled(self.replicas, to, choice.reason));
         }
-        Decision {
+        AutoStopDecision {
             reason: choice.reason,
             scale: choice.scale,
             last_activity: self.refreshed(choice),
-            look_again: self.look_again(),
+            requeue_after: self.requeue_after(),
             events,
         }
     }
 
-    /// At most one step per poll interval, so that a busy engine costs one write per poll and a decision without a new
-    /// sample none. A decision that scales is written anyway, and takes the stamp along.
+    /// At most one update per poll interval, so that a busy engine costs one write per poll and a decision without a
+    /// new sample none. A decision that scales is written anyway and includes the time.
     fn refreshed(&self, choice: &Choice) -> Option<Timestamp> {
         let poll = self.policy.poll_interval.get();
         match (self.last_activity, choice.used) {
@@ -284,8 +285,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The next edge of a window, to the second; the next poll while there are pods to ask.
-    fn look_again(&self) -> Option<Duration> {
+    /// The next start or end of a window, to the second; or the next poll while there are pods to scrape.
+    fn requeue_after(&self) -> Option<Duration> {
         let edge = self.schedule.next_edge().map(|edge| edge.duration_since(self.now));
         let edge = edge.and_then(|until| Duration::try_from(until).ok());
         let poll = (self.replicas > 0).then(|| self.policy.poll_interval.get());
@@ -293,8 +294,9 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The sample, if it is about the active generation, and recent if it speaks for stopping: two polls without an answer
-/// are no observation. What speaks against it may be old: a pod that does not answer takes many short polls to say so.
+/// The sample, if it is about the active generation and, if it is in favour of stopping, recent: two polls without a
+/// response are no observation. A sample against stopping may be old, because a pod that does not respond takes many
+/// short polls to time out.
 fn usable_sample<'a>(input: &Input<'a>, progress: Progress, policy: &AutoStop) -> Option<&'a ActivitySample> {
     let sample = input.observed.activity.as_ref()?;
     let age = Duration::try_from(input.now.duration_since(sample.taken)).unwrap_or_default();
@@ -311,53 +313,53 @@ fn wake(input: &Input, policy: &AutoStop) -> Wake {
         return Wake::Absent;
     };
     let key = Annotation::WakeRequested;
-    let Ok(stamp) = text.parse::<Timestamp>() else {
-        let text: String = text.chars().take(LONGEST_STAMP).collect();
+    let Ok(requested) = text.parse::<Timestamp>() else {
+        let text: String = text.chars().take(LONGEST_WAKE_REQUEST).collect();
         return Wake::Ignored(format!(
-            "The annotation {key} is ignored: {text:?} is no RFC 3339 time, such as 2026-11-16T08:00:00Z."
+            "Ignored annotation {key}: {text:?} is not an RFC 3339 time such as 2026-11-16T08:00:00Z."
         ));
     };
-    let age = input.now.duration_since(stamp);
+    let age = input.now.duration_since(requested);
     if age < -SignedDuration::try_from(CLOCK_SKEW).unwrap_or_default() {
         return Wake::Ignored(format!(
-            "The annotation {key} is ignored: {text} lies more than a minute ahead. Check the clocks of the gateway and \
-             the operator."
+            "Ignored annotation {key}: {text} is more than one minute in the future. Check the clocks of the gateway \
+             and the operator."
         ));
     }
     if age < SignedDuration::try_from(WAKE_TTL).unwrap_or_default() {
-        return Wake::Fresh(stamp);
+        return Wake::Fresh(requested);
     }
-    if input.replicas() <= policy.idle_replicas.max(0) && !answered(input, stamp) {
+    if input.replicas() <= policy.idle_replicas.max(0) && !answered(input, requested) {
         return Wake::Ignored(format!(
-            "The annotation {key} is ignored: {text} lies more than five minutes back. If it was set just now, check the \
+            "Ignored annotation {key}: {text} is more than five minutes in the past. If it was set just now, check the \
              clocks of the gateway and the operator."
         ));
     }
-    Wake::Expired(stamp)
+    Wake::Expired(requested)
 }
 
-/// Whether something has happened to the engine since it was asked for. Every wake leaves its stamp behind, and that of
-/// one that was followed is no news.
-fn answered(input: &Input, stamp: Timestamp) -> bool {
+/// Whether the engine was active or scaled since the wake request. Every request leaves its annotation behind, and one
+/// that was followed needs no report.
+fn answered(input: &Input, requested: Timestamp) -> bool {
     let status = input.engine.status.as_ref();
     let times = status.map(|status| [&status.last_activity_time, &status.last_scaled_at]);
     let mut times = times.into_iter().flatten().flatten();
-    times.any(|time| time.0 >= stamp)
+    times.any(|time| time.0 >= requested)
 }
 
 fn scaled(from: i32, to: i32, reason: AutoStopReason) -> Event {
     let why = match reason {
-        AutoStopReason::WakeRequested => "a query asked for the engine",
+        AutoStopReason::WakeRequested => "wake requested by a query",
         AutoStopReason::ScheduleActive => "a schedule window is open",
-        AutoStopReason::Idle => "no query ran for the whole idle time",
+        AutoStopReason::Idle => "no query within autoStop.idleTimeout",
         AutoStopReason::Disabled
         | AutoStopReason::Stopped
         | AutoStopReason::Initializing
         | AutoStopReason::ActivityObserved
-        | AutoStopReason::ScrapeFailed => "auto-stop decided so",
+        | AutoStopReason::ScrapeFailed => "decided by auto-stop",
     };
     let direction = if to > from { "ScaledUp" } else { "ScaledDown" };
-    Event::normal(direction, format!("Replicas go from {from} to {to}: {why}."))
+    Event::normal(direction, format!("Scaled from {from} to {to}: {why}."))
 }
 
 #[cfg(test)]

@@ -1,35 +1,35 @@
-//! Cleaning: the old generation is removed.
+//! Cleaning: the old generation is deleted.
 
 use firebolt_api::EnginePhase;
 
 use super::delete;
 use super::input::Input;
-use super::phase::{Progress, Step, mend, undo_switch};
+use super::phase::{Transition, repair_serving, undo_switch};
+use super::progress::Progress;
 
-pub(super) fn step(input: &Input, before: Progress) -> Step {
+pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let Some(old) = before.draining else {
-        return Step::go(
+        return Transition::to(
             before.finished(input.replicas()),
-            "There is no old generation to remove.",
+            "There is no old generation to delete.",
         );
     };
     if let Some(undone) = undo_switch(input, before, old) {
         return undone;
     }
     if input.routed_to() == Some(old) {
-        // Somebody moved the route back, so queries may have come since they were counted. The phase goes first and the
-        // repair follows in draining: the other way round, a crash in between would end in a delete.
-        let why = format!("The routing Service was moved back to generation {old}, which may have queries again.");
-        return Step::go(before.at(EnginePhase::Draining), why);
+        // The route was moved back by another client, so queries may have arrived since they were counted. The phase is
+        // persisted first and the repair follows in draining: in the opposite order, a crash in between would end in a
+        // delete.
+        let why =
+            format!("The routing Service was switched back to generation {old}, which may be running queries again.");
+        return Transition::to(before.at(EnginePhase::Draining), why);
     }
-    let mut writes = mend(input, before);
+    let mut writes = repair_serving(input, before);
     writes.extend(delete::generation(input, old));
-    Step {
+    Transition {
         writes,
-        ..Step::go(
-            before.finished(input.replicas()),
-            format!("Generation {old} is removed."),
-        )
+        ..Transition::to(before.finished(input.replicas()), format!("Deleted generation {old}."))
     }
 }
 
@@ -38,14 +38,14 @@ mod tests {
     use firebolt_api::EnginePhase::{Cleaning, Creating, Draining, Stable, Stopped};
 
     use crate::plan::engine::fixture::{Case, engine};
-    use crate::plan::engine::{GateCause, Kind, Object, Write};
+    use crate::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, GateCause};
 
     fn cleaning() -> Case {
-        engine("a").whole(0).serving(1).at(Cleaning)
+        engine("a").complete(0).serving(1).at(Cleaning)
     }
 
-    fn delete(kind: Kind, name: &str, uid: &str) -> Write {
-        Write::Delete(Object {
+    fn delete(kind: EngineObjectKind, name: &str, uid: &str) -> EngineWrite {
+        EngineWrite::Delete(DeletedObject {
             kind,
             name: name.to_owned(),
             uid: uid.to_owned(),
@@ -53,31 +53,34 @@ mod tests {
     }
 
     #[test]
-    fn the_old_generation_is_deleted_by_identity_and_the_rollout_ends() {
+    fn the_old_generation_is_deleted_by_uid_and_the_rollout_ends() {
         let case = cleaning();
         let expected = [
-            delete(Kind::StatefulSet, "a-g0", "set-0"),
-            delete(Kind::Service, "a-g0-hl", "headless-0"),
-            delete(Kind::ConfigMap, "a-g0-config", "config-0"),
+            delete(EngineObjectKind::StatefulSet, "a-g0", "set-0"),
+            delete(EngineObjectKind::Service, "a-g0-hl", "headless-0"),
+            delete(EngineObjectKind::ConfigMap, "a-g0-config", "config-0"),
         ];
         assert_eq!(case.plan().writes, expected);
         let status = case.status();
         assert_eq!((status.phase, status.draining_generation), (Some(Stable), None));
         assert_eq!(case.gate(GateCause::InstanceNotReady).plan().writes, expected);
-        let stopped = engine("a").replicas(0).whole(0).serving(1).at(Cleaning);
+        let stopped = engine("a").replicas(0).complete(0).serving(1).at(Cleaning);
         assert_eq!(stopped.status().phase, Some(Stopped));
     }
 
     #[test]
-    fn what_is_going_or_not_ours_is_left_alone() {
+    fn terminating_and_foreign_objects_are_not_deleted() {
         let case = cleaning()
             .set(0, |set| set.meta.terminating = true)
             .config(0, |config| config.meta.owned = false);
-        assert_eq!(case.plan().writes, [delete(Kind::Service, "a-g0-hl", "headless-0")]);
+        assert_eq!(
+            case.plan().writes,
+            [delete(EngineObjectKind::Service, "a-g0-hl", "headless-0")]
+        );
     }
 
     #[test]
-    fn a_generation_that_is_routed_to_is_not_deleted() {
+    fn a_routed_generation_is_not_deleted() {
         let case = cleaning().routed(0);
         assert_eq!(case.plan().writes, []);
         assert_eq!(case.status().phase, Some(Draining));

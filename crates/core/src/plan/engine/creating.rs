@@ -1,62 +1,63 @@
-//! Creating: the objects of the new generation are written, and its pods awaited.
+//! Creating: the objects of the new generation are created, and its pods become ready.
 
 use std::time::Duration;
 
 use firebolt_api::EnginePhase;
 
 use super::input::{Desired, Input};
-use super::output::Write;
-use super::phase::{Progress, Step, drift, repair, route};
+use super::output::EngineWrite;
+use super::phase::{Transition, drift, repair, route};
+use super::progress::Progress;
 use super::{auto_stop, notice};
 
-pub(super) fn step(input: &Input, before: Progress) -> Step {
+pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let seen = input.generation(before.current);
     if input.routed_to() == Some(before.current) && seen.any_ready() {
-        // The route was lost and came back here because nothing else served. Queries may be running: too late to give
-        // this generation up, whatever has changed since.
-        let why = format!("Generation {} serves already.", before.current);
-        return Step::go(before.at(EnginePhase::Switching), why);
+        // The route was lost and restored to this generation because no other one could serve. Queries may be running:
+        // it is too late to abandon this generation, whatever has changed since.
+        let why = format!("Generation {} is already serving queries.", before.current);
+        return Transition::to(before.at(EnginePhase::Switching), why);
     }
     if let Some(route) = before
         .active
         .and_then(|active| route(input, active, Some(before.current)))
     {
-        // The route goes first, and alone: what it selects is neither given up nor swept, because it may get ready and
-        // queries at any moment.
-        return Step {
-            look_again: Some(Duration::ZERO),
-            ..Step::stay(before, vec![route])
+        // The route is repaired first, and alone: the generation that it selects is neither abandoned nor swept,
+        // because it may become ready and receive queries at any time.
+        return Transition {
+            requeue_after: Some(Duration::ZERO),
+            ..Transition::stay(before, vec![route])
         };
     }
     let Ok(desired) = input.desired else {
-        return Step::stay(before, Vec::new());
+        return Transition::stay(before, Vec::new());
     };
-    if let Some(why) = abandoned(input, desired, before) {
-        return give_up(input, before, &why);
+    if let Some(why) = cause_to_abandon(input, desired, before) {
+        return abandon(input, before, why);
     }
     let mut writes = repair(input, before.current);
     if seen.stateful_set.is_none() {
-        // After its ConfigMap and its headless Service: a pod that starts finds both.
-        writes.push(Write::CreateStatefulSet {
+        // After its ConfigMap and its headless Service, which every pod needs at its start.
+        writes.push(EngineWrite::CreateStatefulSet {
             generation: before.current,
         });
     }
-    if let Some(rest) = notice::rest(input, before.current) {
-        return Step {
-            look_again: Some(rest),
+    if let Some(remaining) = notice::remaining(input, before.current) {
+        return Transition {
+            requeue_after: Some(remaining),
             auto_stop: auto_stop::call_off(input, before),
-            ..Step::stay(before, writes)
+            ..Transition::stay(before, writes)
         };
     }
     if seen.all_ready() {
-        return Step {
+        return Transition {
             writes,
-            ..Step::go(before.at(EnginePhase::Switching), takes_over(input, before.current))
+            ..Transition::to(before.at(EnginePhase::Switching), takes_over(input, before.current))
         };
     }
-    Step {
-        look_again: until_deadline(input, before),
-        ..Step::stay(before, writes)
+    Transition {
+        requeue_after: until_deadline(input, before),
+        ..Transition::stay(before, writes)
     }
 }
 
@@ -66,32 +67,35 @@ fn takes_over(input: &Input, current: i64) -> String {
         .live_set()
         .is_some_and(|set| set.replicas == 0);
     match notice::serving_beside(input, current).filter(|_| stops) {
-        Some(serving) => format!("Every gateway knows of the stop; queries leave generation {serving}."),
-        None => format!("Generation {current} is ready; queries move to it."),
+        Some(serving) => {
+            format!("All gateways have observed the stop; switching queries away from generation {serving}.")
+        }
+        None => format!("Generation {current} is ready; switching queries to it."),
     }
 }
 
-fn give_up(input: &Input, before: Progress, why: &str) -> Step {
+fn abandon(input: &Input, before: Progress, cause: String) -> Transition {
     let mut next = before.next_generation();
     if input.routed_to() == Some(before.current) {
-        // There was nowhere else to route to. It may serve before the next one does, so it is drained like one that did.
+        // There was no other generation to route to. It may serve queries before the next one does, so it is drained
+        // like any active generation.
         next.active = Some(before.current);
     }
-    let why = format!(
-        "Generation {} is given up for generation {}: {why}.",
-        before.current, next.current
-    );
-    Step::go(next, why)
+    let started = Transition::roll_out(next, cause);
+    Transition {
+        why: format!("Abandoning generation {}. {}", before.current, started.why),
+        ..started
+    }
 }
 
-/// A generation that does not match what is desired is not patched: its pods may have read what is now outdated.
-fn abandoned(input: &Input, desired: &Desired, before: Progress) -> Option<String> {
+/// A generation that does not match the desired state is not patched: its pods may have read outdated configuration.
+fn cause_to_abandon(input: &Input, desired: &Desired, before: Progress) -> Option<String> {
     let seen = input.generation(before.current);
     let begun = seen.stateful_set.is_some() || seen.name_taken();
     begun.then(|| drift(input, desired, before.current)).flatten()
 }
 
-/// The moment at which the lack of progress has to be reported, if it lies ahead.
+/// Time until the progress deadline, if it is in the future.
 fn until_deadline(input: &Input, before: Progress) -> Option<Duration> {
     let created = input.generation(before.current).live_set()?.created;
     let waited = input.now.duration_since(created);
@@ -107,14 +111,14 @@ mod tests {
     use crate::plan::engine::GateCause;
     use crate::plan::engine::fixture::{engine, route_to};
 
-    const ALL: [Write; 3] = [
-        Write::ApplyConfigMap { generation: 0 },
-        Write::ApplyHeadlessService { generation: 0 },
-        Write::CreateStatefulSet { generation: 0 },
+    const ALL: [EngineWrite; 3] = [
+        EngineWrite::ApplyConfigMap { generation: 0 },
+        EngineWrite::ApplyHeadlessService { generation: 0 },
+        EngineWrite::CreateStatefulSet { generation: 0 },
     ];
 
     #[test]
-    fn objects_are_written_in_the_order_in_which_they_need_each_other() {
+    fn objects_are_written_in_the_order_of_their_dependencies() {
         let plan = engine("a").counting(Creating, 0, -1, None).plan();
         assert_eq!(plan.writes, ALL);
     }
@@ -123,36 +127,41 @@ mod tests {
     fn a_generation_is_awaited_until_its_deadline() {
         let plan = engine("a").generation(0, 1).at(Creating).plan();
         assert_eq!(plan.writes, []);
-        assert_eq!(plan.look_again, Some(Duration::from_mins(10)));
+        assert_eq!(plan.requeue_after, Some(Duration::from_mins(10)));
         let late = engine("a")
             .generation(0, 1)
             .at(Creating)
             .but(|case| case.now += Duration::from_mins(10));
-        assert_eq!(late.plan().look_again, None);
+        assert_eq!(late.plan().requeue_after, None);
     }
 
     #[test]
-    fn all_pods_ready_leads_to_the_switch() {
-        assert_eq!(engine("a").whole(0).at(Creating).status().phase, Some(Switching));
+    fn the_switch_begins_when_all_pods_are_ready() {
+        assert_eq!(engine("a").complete(0).at(Creating).status().phase, Some(Switching));
         assert_eq!(
-            engine("a").replicas(0).whole(0).at(Creating).status().phase,
+            engine("a").replicas(0).complete(0).at(Creating).status().phase,
             Some(Switching)
         );
-        let gone = engine("a").whole(0).at(Creating);
+        let gone = engine("a").complete(0).at(Creating);
         let one_too_many = gone.but(|case| case.observed.generations.get_mut(&0).unwrap().pods.total = 3);
         assert_eq!(one_too_many.status().phase, Some(Creating));
     }
 
     #[test]
-    fn what_is_missing_is_written_even_if_all_pods_are_ready() {
-        let case = engine("a").whole(0).at(Creating).lost_config(0);
+    fn missing_objects_are_written_even_if_all_pods_are_ready() {
+        let case = engine("a").complete(0).at(Creating).lost_config(0);
         assert_eq!(case.plan().writes, ALL[..1]);
         assert_eq!(case.status().phase, Some(Switching));
     }
 
     #[test]
-    fn drift_gives_the_generation_up_by_number() {
-        let plan = engine("a").serving(0).generation(1, 1).at(Creating).wants("new").plan();
+    fn drift_abandons_the_generation_for_the_next_number() {
+        let plan = engine("a")
+            .serving(0)
+            .generation(1, 1)
+            .at(Creating)
+            .desired_hash("new")
+            .plan();
         assert_eq!(plan.writes, []);
         let status = plan.status.unwrap();
         assert_eq!(
@@ -162,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_passed_over() {
+    fn a_generation_whose_name_is_taken_is_skipped() {
         let case = engine("a").serving(0).generation(1, 0).at(Creating).lost_set(1);
         let taken = case.config(1, |config| config.meta.owned = false);
         assert_eq!(taken.plan().writes, []);
@@ -170,41 +179,41 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_route_comes_back_at_the_active_generation_and_alone() {
-        let case = engine("a").serving(0).whole(1).at(Creating).unrouted();
+    fn a_lost_route_is_restored_to_the_active_generation_before_anything_else() {
+        let case = engine("a").serving(0).complete(1).at(Creating).unrouted();
         assert_eq!(case.plan().writes, [route_to(0)]);
-        assert_eq!(case.plan().look_again, Some(Duration::ZERO));
+        assert_eq!(case.plan().requeue_after, Some(Duration::ZERO));
     }
 
     #[test]
-    fn a_lost_route_comes_back_at_the_new_generation_if_only_that_serves() {
-        let case = engine("a").serving(0).whole(1).at(Creating).unrouted().lost_set(0);
+    fn a_lost_route_is_restored_to_the_new_generation_if_only_that_serves() {
+        let case = engine("a").serving(0).complete(1).at(Creating).unrouted().lost_set(0);
         assert_eq!(case.plan().writes, [route_to(1)]);
     }
 
     #[test]
-    fn a_generation_that_serves_already_is_not_given_up() {
+    fn a_generation_that_already_serves_is_not_abandoned() {
         let case = engine("a")
-            .whole(0)
+            .complete(0)
             .serving(1)
             .counting(Creating, 1, 0, None)
-            .wants("new");
+            .desired_hash("new");
         assert_eq!(case.status().phase, Some(Switching));
     }
 
     #[test]
-    fn what_is_routed_to_is_drained_even_if_it_never_was_ready() {
+    fn a_routed_generation_is_drained_even_if_it_was_never_ready() {
         let case = engine("a")
             .generation(0, 0)
             .routed(0)
             .counting(Creating, 0, -1, None)
-            .wants("new");
+            .desired_hash("new");
         let status = case.status();
         assert_eq!((status.current_generation, status.active_generation), (1, 0));
     }
 
     #[test]
-    fn a_gate_keeps_objects_from_being_rendered() {
+    fn a_gate_prevents_rendering() {
         let plan = engine("a")
             .counting(Creating, 0, -1, None)
             .gate(GateCause::TemplateRejected)

@@ -1,67 +1,64 @@
-//! The end of a generation, and the end of an engine.
+//! Deletion of a generation, and deletion of an engine.
 
 use std::time::Duration;
 
 use firebolt_api::condition::EngineReason;
 
 use super::input::Input;
-use super::output::{Kind, Object, Plan, Write};
+use super::output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};
 use super::{has_finalizer, status};
 use crate::plan::{Event, Meta};
 
-/// How long the clean-up waits before it looks again at what is still going.
+/// How soon the cleanup checks again for objects that are being deleted.
 const GOING: Duration = Duration::from_secs(5);
 
-/// Deletes the objects of a generation that are ours and not going already, the StatefulSet first: a pod without its
-/// ConfigMap could not restart.
-pub(super) fn generation(input: &Input, number: i64) -> Vec<Write> {
+/// Deletes the objects of a generation that the engine owns and that are not being deleted. The StatefulSet comes
+/// first, because a pod without its ConfigMap could not restart.
+pub(super) fn generation(input: &Input, number: i64) -> Vec<EngineWrite> {
     let objects = objects_of(input, number);
     let ours = objects.iter().filter(|(_, _, meta)| meta.owned && !meta.terminating);
     ours.map(delete).collect()
 }
 
-type Seen<'a> = (Kind, String, &'a Meta);
+type ChildObject<'a> = (EngineObjectKind, String, &'a Meta);
 
-fn objects_of<'a>(input: &Input<'a>, number: i64) -> Vec<Seen<'a>> {
+fn objects_of<'a>(input: &Input<'a>, number: i64) -> Vec<ChildObject<'a>> {
     let names = input.names();
     let seen = input.generation(number);
     let set = seen
         .stateful_set
         .as_ref()
-        .map(|set| (Kind::StatefulSet, names.stateful_set(number), &set.meta));
+        .map(|set| (EngineObjectKind::StatefulSet, names.stateful_set(number), &set.meta));
     let headless = seen.headless_service.as_ref();
-    let headless = headless.map(|child| (Kind::Service, names.headless_service(number), &child.meta));
+    let headless = headless.map(|child| (EngineObjectKind::Service, names.headless_service(number), &child.meta));
     let config_map = seen.config_map.as_ref();
-    let config_map = config_map.map(|child| (Kind::ConfigMap, names.config_map(number), &child.meta));
+    let config_map = config_map.map(|child| (EngineObjectKind::ConfigMap, names.config_map(number), &child.meta));
     [set, headless, config_map].into_iter().flatten().collect()
 }
 
-fn delete((kind, name, meta): &Seen) -> Write {
-    Write::Delete(Object {
+fn delete((kind, name, meta): &ChildObject) -> EngineWrite {
+    EngineWrite::Delete(DeletedObject {
         kind: *kind,
         name: name.clone(),
         uid: meta.uid.clone(),
     })
 }
 
-/// The engine is being deleted: first the route and the pods go, then what their pods needed, then the
-/// finalizer. Each is awaited, but an object that somebody else's finalizer holds is reported and left behind.
+/// The engine is being deleted: first the route and the pods, then the objects that the pods needed, then the
+/// finalizer. Each deletion is awaited, but an object that is blocked by the finalizer of another controller is
+/// reported and left behind.
 pub(super) fn plan(input: &Input) -> Plan {
-    let nothing = Plan {
-        writes: Vec::new(),
-        status: None,
-        events: Vec::new(),
-        look_again: None,
-    };
+    let nothing = Plan::default();
     if !has_finalizer(input) {
         return nothing;
     }
     let objects = owned_objects(input);
-    let (first, then): (Vec<&Seen>, Vec<&Seen>) = objects.iter().partition(|(kind, name, _)| match kind {
-        Kind::StatefulSet => true,
-        Kind::Service => *name == input.names().routing_service(),
-        Kind::ConfigMap => false,
-    });
+    let (first, then): (Vec<&ChildObject>, Vec<&ChildObject>) =
+        objects.iter().partition(|(kind, name, _)| match kind {
+            EngineObjectKind::StatefulSet => true,
+            EngineObjectKind::Service => *name == input.names().routing_service(),
+            EngineObjectKind::ConfigMap => false,
+        });
     let held = held_by_others(&objects);
     let events: Vec<Event> = held
         .iter()
@@ -81,28 +78,35 @@ pub(super) fn plan(input: &Input) -> Plan {
             writes,
             status,
             events,
-            look_again: Some(GOING),
+            requeue_after: Some(GOING),
+            throttle: None,
         };
     }
-    // Told before the finalizer goes: afterwards there is no object left to tell it on.
+    // Reported before the finalizer is removed: afterwards there is no object left to report it on.
     match status::deleting(input, EngineReason::ExternalFinalizer, &held) {
         Some(status) => Plan {
             status: Some(status),
             events,
-            look_again: Some(Duration::ZERO),
+            requeue_after: Some(Duration::ZERO),
             ..nothing
         },
         None => Plan {
-            writes: vec![Write::RemoveFinalizer],
+            writes: vec![EngineWrite::RemoveFinalizer],
             events,
             ..nothing
         },
     }
 }
 
-fn owned_objects<'a>(input: &Input<'a>) -> Vec<Seen<'a>> {
+fn owned_objects<'a>(input: &Input<'a>) -> Vec<ChildObject<'a>> {
     let routing = input.observed.routing.as_ref();
-    let routing = routing.map(|routing| (Kind::Service, input.names().routing_service(), &routing.meta));
+    let routing = routing.map(|routing| {
+        (
+            EngineObjectKind::Service,
+            input.names().routing_service(),
+            &routing.meta,
+        )
+    });
     let generations = input.observed.generations.keys();
     routing
         .into_iter()
@@ -111,16 +115,19 @@ fn owned_objects<'a>(input: &Input<'a>) -> Vec<Seen<'a>> {
         .collect()
 }
 
-/// It is still to be deleted, or on its way and nobody else holds it.
-fn awaited((_, _, meta): &Seen) -> bool {
+/// It is not deleted yet, or it is being deleted and no other controller blocks that.
+fn awaited((_, _, meta): &ChildObject) -> bool {
     !meta.terminating || meta.foreign_finalizers.is_empty()
 }
 
-fn held_by_others(objects: &[Seen]) -> Vec<String> {
+fn held_by_others(objects: &[ChildObject]) -> Vec<String> {
     let held = objects.iter().filter(|seen| !awaited(seen));
     held.map(|(kind, name, meta)| {
         let finalizers = meta.foreign_finalizers.join(", ");
-        format!("{kind:?} {name} stays behind: the finalizer {finalizers} holds it. Remove that finalizer to free it.")
+        format!(
+            "{kind:?} {name} is left behind: the finalizer {finalizers} blocks its deletion. Remove the finalizer to \
+             complete the deletion."
+        )
     })
     .collect()
 }
@@ -138,40 +145,40 @@ mod tests {
     }
 
     fn names(case: &Case) -> Vec<String> {
-        let name = |write: &Write| match write {
-            Write::Delete(object) => object.name.clone(),
-            Write::RemoveFinalizer => "finalizer".to_owned(),
-            Write::AddFinalizer
-            | Write::ApplyConfigMap { .. }
-            | Write::ApplyHeadlessService { .. }
-            | Write::CreateStatefulSet { .. }
-            | Write::ApplyRoutingService { .. }
-            | Write::SetReplicas { .. } => unreachable!("an engine that goes creates nothing"),
+        let name = |write: &EngineWrite| match write {
+            EngineWrite::Delete(object) => object.name.clone(),
+            EngineWrite::RemoveFinalizer => "finalizer".to_owned(),
+            EngineWrite::AddFinalizer
+            | EngineWrite::ApplyConfigMap { .. }
+            | EngineWrite::ApplyHeadlessService { .. }
+            | EngineWrite::CreateStatefulSet { .. }
+            | EngineWrite::ApplyRoutingService { .. }
+            | EngineWrite::SetReplicas { .. } => unreachable!("an engine that is being deleted creates nothing"),
         };
         case.plan().writes.iter().map(name).collect()
     }
 
     #[test]
-    fn route_and_pods_go_first_then_what_they_needed_then_the_finalizer() {
-        let case = deleting(engine("a").whole(0).serving(1).at(Stable));
+    fn route_and_pods_are_deleted_first_then_their_dependencies_then_the_finalizer() {
+        let case = deleting(engine("a").complete(0).serving(1).at(Stable));
         assert_eq!(names(&case), ["a-service", "a-g0", "a-g1"]);
-        let going = case.unrouted().lost_set(0).set(1, |set| set.meta.terminating = true);
-        assert_eq!(names(&going), [""; 0]);
-        assert_eq!(going.plan().look_again, Some(GOING));
-        let gone = going.lost_set(1);
+        let terminating = case.unrouted().lost_set(0).set(1, |set| set.meta.terminating = true);
+        assert_eq!(names(&terminating), [""; 0]);
+        assert_eq!(terminating.plan().requeue_after, Some(GOING));
+        let gone = terminating.lost_set(1);
         assert_eq!(names(&gone), ["a-g0-hl", "a-g0-config", "a-g1-hl", "a-g1-config"]);
         let empty = gone.but(|case| case.observed.generations.clear());
         assert_eq!(names(&empty), ["finalizer"]);
     }
 
     #[test]
-    fn without_our_finalizer_there_is_nothing_to_do_and_none_is_added() {
+    fn without_the_finalizer_of_the_operator_nothing_is_written() {
         let case = deleting(engine("a").serving(0).at(Stable));
         assert_eq!(names(&case.but(|case| case.engine.metadata.finalizers = None)), [""; 0]);
     }
 
     #[test]
-    fn what_is_not_ours_is_not_awaited() {
+    fn foreign_objects_are_not_awaited() {
         let case = deleting(engine("a").serving(0).at(Stable))
             .unrouted()
             .lost_set(0)
@@ -207,12 +214,12 @@ mod tests {
         assert!(
             ready
                 .message
-                .contains("Service a-g0-hl stays behind: the finalizer example.com/hold holds it.")
+                .contains("Service a-g0-hl is left behind: the finalizer example.com/hold blocks its deletion.")
         );
-        assert_eq!(held.plan().look_again, Some(Duration::ZERO));
+        assert_eq!(held.plan().requeue_after, Some(Duration::ZERO));
         assert_eq!(held.plan().events[0].reason, "ExternalFinalizerOnOwnedResource");
-        let told = held.reported();
-        assert_eq!(names(&told), ["finalizer"]);
-        assert_eq!(told.plan().events[0].reason, "ExternalFinalizerOnOwnedResource");
+        let reported = held.reported();
+        assert_eq!(names(&reported), ["finalizer"]);
+        assert_eq!(reported.plan().events[0].reason, "ExternalFinalizerOnOwnedResource");
     }
 }

@@ -1,15 +1,16 @@
-//! Draining: the old generation finishes its queries.
+//! Draining: the old generation finishes its running queries.
 
 use std::time::Duration;
 
 use firebolt_api::EnginePhase;
 
 use super::input::{Drain, DrainSample, Input};
-use super::phase::{Progress, Step, mend, undo_switch};
+use super::phase::{Transition, repair_serving, undo_switch};
+use super::progress::Progress;
 
-pub(super) fn step(input: &Input, before: Progress) -> Step {
+pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let Some(old) = before.draining else {
-        return Step::go(
+        return Transition::to(
             before.finished(input.replicas()),
             "There is no old generation to drain.",
         );
@@ -17,36 +18,36 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
     if let Some(undone) = undo_switch(input, before, old) {
         return undone;
     }
-    let writes = mend(input, before);
+    let writes = repair_serving(input, before);
     if input.routed_to() == Some(old) {
-        // New queries still reach it: whatever was counted, it is not drained.
-        let look_again = if writes.is_empty() {
+        // It still receives new queries: whatever was counted, it is not drained.
+        let requeue_after = if writes.is_empty() {
             input.drain.interval
         } else {
             Duration::ZERO
         };
-        return Step {
-            look_again: Some(look_again),
-            ..Step::stay(before, writes)
+        return Transition {
+            requeue_after: Some(requeue_after),
+            ..Transition::stay(before, writes)
         };
     }
     if let Some(why) = drained(input, old) {
-        return Step {
+        return Transition {
             writes,
-            ..Step::go(before.at(EnginePhase::Cleaning), why)
+            ..Transition::to(before.at(EnginePhase::Cleaning), why)
         };
     }
-    Step {
-        look_again: Some(input.drain.interval),
-        ..Step::stay(before, writes)
+    Transition {
+        requeue_after: Some(input.drain.interval),
+        ..Transition::stay(before, writes)
     }
 }
 
-/// Why the old generation can go, if it can.
+/// Why the old generation can be deleted, if it can.
 fn drained(input: &Input, old: i64) -> Option<String> {
     if !input.drain.waits {
         return Some(format!(
-            "Generation {old} is removed without waiting for its queries, as configured."
+            "Deleting generation {old} without waiting for its queries, as configured."
         ));
     }
     let empty = match &input.generation(old).stateful_set {
@@ -60,8 +61,8 @@ fn drained(input: &Input, old: i64) -> Option<String> {
     (empty || counted).then(|| format!("Generation {old} has finished its queries."))
 }
 
-/// The sample, if it says something about the time after the switch. One that began earlier may have looked at a pod
-/// that was still given queries afterwards.
+/// The sample, if it was taken after the switch. One that began earlier may have scraped a pod that still received
+/// queries afterwards.
 pub(super) fn counting_sample<'a>(input: &Input<'a>, old: i64) -> Option<&'a DrainSample> {
     let since = input.observed.unrouted_since?;
     let sample = input.observed.drain.as_ref()?;
@@ -75,10 +76,10 @@ mod tests {
 
     use super::*;
     use crate::plan::engine::fixture::{Case, engine, minutes_ago, route_to};
-    use crate::plan::engine::{GateCause, Pods, Write};
+    use crate::plan::engine::{EngineWrite, GateCause, Pods};
 
     fn draining() -> Case {
-        engine("a").whole(0).serving(1).at(Draining)
+        engine("a").complete(0).serving(1).at(Draining)
     }
 
     fn pods(case: &mut Case, total: i32) {
@@ -100,17 +101,17 @@ mod tests {
     #[case::another_generation(draining().counted(7, Drain::Drained), Draining)]
     #[case::check_off(draining().but(|case| case.drain.waits = false), Cleaning)]
     #[case::set_gone(draining().lost_set(0), Cleaning)]
-    #[case::no_replicas(engine("a").replicas(0).whole(0).serving(1).at(Draining), Cleaning)]
-    #[case::no_replicas_but_a_pod(engine("a").replicas(0).whole(0).serving(1).at(Draining).but(|case| pods(case, 1)), Draining)]
+    #[case::no_replicas(engine("a").replicas(0).complete(0).serving(1).at(Draining), Cleaning)]
+    #[case::no_replicas_but_a_pod(engine("a").replicas(0).complete(0).serving(1).at(Draining).but(|case| pods(case, 1)), Draining)]
     #[case::replicas_without_a_pod(draining().but(|case| pods(case, 0)), Draining)]
     #[case::behind_a_gate(draining().counted(0, Drain::Drained).gate(GateCause::ClassUnready), Cleaning)]
-    fn the_old_generation_goes_when_its_queries_are_done(#[case] case: Case, #[case] phase: EnginePhase) {
+    fn the_old_generation_is_deleted_when_its_queries_have_finished(#[case] case: Case, #[case] phase: EnginePhase) {
         assert_eq!(case.status().phase, Some(phase));
         assert_eq!(case.plan().writes, []);
     }
 
     #[test]
-    fn a_count_that_began_before_the_switch_says_nothing() {
+    fn a_count_that_began_before_the_switch_is_ignored() {
         let early = draining().counted(0, Drain::Drained);
         let early = early.but(|case| case.observed.drain.as_mut().unwrap().began = minutes_ago(3));
         assert_eq!(early.status().phase, Some(Draining));
@@ -123,40 +124,40 @@ mod tests {
     #[test]
     fn the_next_count_is_due_at_the_drain_interval() {
         let busy = draining().counted(0, Drain::Busy(2)).reported();
-        assert_eq!(busy.plan().look_again, Some(std::time::Duration::from_secs(5)));
+        assert_eq!(busy.plan().requeue_after, Some(std::time::Duration::from_secs(5)));
     }
 
     #[test]
-    fn a_route_at_the_old_generation_is_moved_and_nothing_is_drained() {
+    fn a_route_to_the_old_generation_is_switched_and_nothing_counts_as_drained() {
         let case = draining().routed(0).counted(0, Drain::Drained);
         assert_eq!(case.plan().writes, [route_to(1)]);
         assert_eq!(case.status().phase, Some(Draining));
-        assert_eq!(case.reported().plan().look_again, Some(std::time::Duration::ZERO));
+        assert_eq!(case.reported().plan().requeue_after, Some(std::time::Duration::ZERO));
     }
 
     #[test]
-    fn a_route_that_cannot_be_moved_is_looked_at_again_in_time() {
+    fn a_route_that_cannot_be_switched_is_requeued() {
         let held = draining().routed(0).routing(|routing| routing.meta.terminating = true);
         assert_eq!(held.plan().writes, []);
-        assert_eq!(held.reported().plan().look_again, Some(Duration::from_secs(5)));
+        assert_eq!(held.reported().plan().requeue_after, Some(Duration::from_secs(5)));
     }
 
     #[test]
-    fn the_serving_generation_is_mended() {
+    fn the_serving_generation_is_repaired() {
         let case = draining().lost_config(1).unrouted();
         assert_eq!(
             case.plan().writes,
-            [Write::ApplyConfigMap { generation: 1 }, route_to(1)]
+            [EngineWrite::ApplyConfigMap { generation: 1 }, route_to(1)]
         );
         let drained = case.clone().counted(0, Drain::Drained);
         assert_eq!(drained.plan().writes, case.plan().writes);
         assert_eq!(drained.status().phase, Some(Cleaning));
-        assert_eq!(case.wants("new").plan().writes, [route_to(1)]);
+        assert_eq!(case.desired_hash("new").plan().writes, [route_to(1)]);
     }
 
     #[test]
     fn no_generation_starts_while_one_drains() {
-        let status = draining().wants("new").status();
+        let status = draining().desired_hash("new").status();
         assert_eq!((status.phase, status.current_generation), (Some(Draining), 1));
     }
 
@@ -165,23 +166,23 @@ mod tests {
         let status = draining().lost_set(1).status();
         assert_eq!((status.phase, status.current_generation), (Some(Creating), 1));
         assert_eq!((status.active_generation, status.draining_generation), (0, None));
-        let going = draining().set(1, |set| set.meta.terminating = true);
-        assert_eq!(going.status().phase, Some(Creating));
-        let dead_and_unrouted = engine("a").whole(0).generation(1, 0).at(Draining);
+        let terminating = draining().set(1, |set| set.meta.terminating = true);
+        assert_eq!(terminating.status().phase, Some(Creating));
+        let dead_and_unrouted = engine("a").complete(0).generation(1, 0).at(Draining);
         assert_eq!(dead_and_unrouted.status().phase, Some(Creating));
-        let dead_but_routed = engine("a").whole(0).generation(1, 0).routed(1).at(Draining);
+        let dead_but_routed = engine("a").complete(0).generation(1, 0).routed(1).at(Draining);
         assert_eq!(dead_but_routed.status().phase, Some(Draining));
     }
 
     #[test]
-    fn the_switch_is_undone_if_somebody_scales_the_new_generation_to_nothing() {
+    fn the_switch_is_undone_if_another_client_scales_the_new_generation_to_zero() {
         let status = draining().emptied(1).status();
         assert_eq!((status.phase, status.active_generation), (Some(Creating), 0));
     }
 
     #[test]
     fn the_switch_of_an_engine_that_stops_is_not_undone() {
-        let case = engine("a").whole(0).replicas(0).whole(1).at(Draining);
+        let case = engine("a").complete(0).replicas(0).complete(1).at(Draining);
         assert_eq!(case.plan().writes, [route_to(1)]);
         assert_eq!(case.status().phase, Some(Draining));
     }

@@ -1,7 +1,7 @@
-//! Chainable fixtures: an engine, what is wanted of it and what is seen of it.
+//! Chainable fixtures: an engine with its desired and its observed state.
 //!
-//! `engine("a")` wants two replicas of fingerprint `same`; every generation added to it is whole and has that
-//! fingerprint unless the chain says otherwise.
+//! `engine("a")` has two desired replicas and the template hash `same`; every generation added to it is complete and
+//! has that hash unless the chain changes it.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
-    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Observed,
-    Plan, Pods, Routing, StatefulSet, Write, plan,
+    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, EngineWrite, Gate, GateCause, Generation,
+    Input, Limits, Observed, Plan, Pods, Routing, StatefulSet, plan,
 };
 use crate::plan::{Child, Meta};
 
@@ -27,8 +27,8 @@ pub(crate) fn minutes_ago(minutes: i64) -> Timestamp {
     now() - SignedDuration::from_mins(minutes)
 }
 
-pub(crate) fn route_to(generation: i64) -> Write {
-    Write::ApplyRoutingService { generation }
+pub(crate) fn route_to(generation: i64) -> EngineWrite {
+    EngineWrite::ApplyRoutingService { generation }
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub(crate) fn engine(name: &str) -> Case {
     Case {
         engine,
         desired: Ok(Desired {
-            fingerprint: "same".to_owned(),
+            template_hash: "same".to_owned(),
             auto_stop: None,
         }),
         drain: DrainSettings {
@@ -73,13 +73,14 @@ fn meta(uid: String) -> Meta {
 }
 
 impl Case {
-    fn input(&self) -> Input<'_> {
+    pub fn input(&self) -> Input<'_> {
         Input {
             engine: &self.engine,
             desired: &self.desired,
             drain: self.drain,
             progress_deadline: Duration::from_mins(15),
             observed: &self.observed,
+            limits: Limits::default(),
             now: self.now,
         }
     }
@@ -113,10 +114,10 @@ impl Case {
         self.but(|case| case.engine.spec.replicas = replicas)
     }
 
-    pub fn wants(self, fingerprint: &str) -> Self {
+    pub fn desired_hash(self, template_hash: &str) -> Self {
         self.but(|case| {
             if let Ok(desired) = &mut case.desired {
-                fingerprint.clone_into(&mut desired.fingerprint);
+                template_hash.clone_into(&mut desired.template_hash);
             }
         })
     }
@@ -130,7 +131,7 @@ impl Case {
         })
     }
 
-    /// A whole generation with so many ready pods.
+    /// A complete generation with this number of ready pods.
     pub fn generation(self, number: i64, ready: i32) -> Self {
         self.but(|case| {
             let child = |what: &str| Child {
@@ -141,8 +142,9 @@ impl Case {
             let generation = Generation {
                 stateful_set: Some(StatefulSet {
                     meta: meta(format!("set-{number}")),
-                    fingerprint: Some("same".to_owned()),
+                    template_hash: Some("same".to_owned()),
                     tampered: false,
+                    changes: Vec::new(),
                     replicas,
                     created: minutes_ago(5),
                 }),
@@ -155,14 +157,14 @@ impl Case {
     }
 
     /// A generation with all pods ready.
-    pub fn whole(self, number: i64) -> Self {
+    pub fn complete(self, number: i64) -> Self {
         let replicas = self.engine.spec.replicas;
         self.generation(number, replicas)
     }
 
     /// A generation with all pods ready that the routing Service selects.
     pub fn serving(self, number: i64) -> Self {
-        self.whole(number).routed(number)
+        self.complete(number).routed(number)
     }
 
     pub fn routed(self, number: i64) -> Self {
@@ -195,7 +197,7 @@ impl Case {
         self.but(|case| case.seen(number).headless_service.as_mut().unwrap().intact = false)
     }
 
-    /// Somebody scales a generation to nothing.
+    /// Another client scales a generation to zero.
     pub fn emptied(self, number: i64) -> Self {
         let scaled = self.set(number, |set| {
             set.tampered = true;
@@ -220,11 +222,11 @@ impl Case {
     }
 
     /// A status in this phase: the newest generation is the current one, the routed one is active, and in draining and
-    /// cleaning the one before it is on its way out.
+    /// cleaning the one before it is being drained.
     pub fn at(self, phase: EnginePhase) -> Self {
         let newest = self.observed.generations.keys().max().copied().unwrap_or(0);
         let routed = self.observed.routing.as_ref().and_then(|routing| routing.target);
-        let going = match phase {
+        let draining = match phase {
             EnginePhase::Draining | EnginePhase::Cleaning => Some(newest - 1),
             EnginePhase::Stable | EnginePhase::Stopped | EnginePhase::Creating | EnginePhase::Switching => None,
         };
@@ -232,7 +234,7 @@ impl Case {
             EnginePhase::Creating | EnginePhase::Switching => routed.unwrap_or(-1),
             EnginePhase::Stable | EnginePhase::Stopped | EnginePhase::Draining | EnginePhase::Cleaning => newest,
         };
-        self.counting(phase, newest, active, going)
+        self.counting(phase, newest, active, draining)
     }
 
     pub fn counting(self, phase: EnginePhase, current: i64, active: i64, draining: Option<i64>) -> Self {
@@ -243,6 +245,7 @@ impl Case {
                 active_generation: active,
                 draining_generation: draining,
                 phase: Some(phase),
+                rollout_cause: None,
                 replicas: None,
                 selector: None,
                 last_reconciled: None,
@@ -254,7 +257,7 @@ impl Case {
         })
     }
 
-    /// Takes over the status that a pass would write.
+    /// Takes over the status that a reconcile would write.
     pub fn reported(self) -> Self {
         let status = self.status();
         self.but(|case| case.engine.status = Some(status))
@@ -306,10 +309,10 @@ impl Case {
         })
     }
 
-    pub fn woken(self, stamp: &str) -> Self {
+    pub fn woken(self, requested: &str) -> Self {
         self.but(|case| {
             let key = Annotation::WakeRequested.key().to_owned();
-            case.engine.metadata.annotations = Some([(key, stamp.to_owned())].into());
+            case.engine.metadata.annotations = Some([(key, requested.to_owned())].into());
         })
     }
 

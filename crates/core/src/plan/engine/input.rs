@@ -1,12 +1,12 @@
-//! What a decision is made from: the engine, what the resolver made of it, what was seen in the cluster, and the time.
+//! The input of a plan: the engine, its desired state, its observed state, and the time.
 //!
 //! # What the caller owes
 //!
-//! - A failed read is an error of the pass, never an absence in [`Observed`].
-//! - Watch caches will do for a first decision. If [`Plan::needs_live_reads`](super::Plan::needs_live_reads) says so,
-//!   everything is read live and the decision is made again.
-//! - [`DrainSample`] and [`Observed::unrouted_since`] live in the memory of one process. A restart forgets them, which
-//!   costs one more sample and nothing else.
+//! - A failed read is an error of the reconcile, never an absence in [`Observed`].
+//! - Watch caches are sufficient for a first plan. As long as [`Plan::reads_needed`](super::Plan::reads_needed) asks for
+//!   more, that is read live and the plan is made again.
+//! - [`DrainSample`] and [`Observed::unrouted_since`] are kept in the memory of one process. A restart loses them,
+//!   which costs one more sample and nothing else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,84 +17,110 @@ use jiff::Timestamp;
 
 use crate::plan::{Child, Meta};
 
-/// Everything that one decision depends on.
+/// Everything that a plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The engine, as read in this pass.
+    /// The engine, as read in this reconcile.
     pub engine: &'a FireboltEngine,
-    /// What to roll out, or why nothing can be rendered at present.
+    /// The desired state, or why nothing can be rendered at present.
     pub desired: &'a Result<Desired, Gate>,
-    /// How an old generation is given up. Known even while rendering is blocked: a rollout under way runs to its end.
+    /// How an old generation is drained. Known even while rendering is blocked: a rollout in progress is completed.
     pub drain: DrainSettings,
-    /// How long a generation may take to become ready before that is reported.
+    /// How long a generation may take to become ready before this is reported.
     pub progress_deadline: Duration,
-    /// What was seen in the cluster.
+    /// The observed state of the cluster.
     pub observed: &'a Observed,
-    /// The time of the decision.
+    /// What earlier reconciles limit this one to.
+    pub limits: Limits<'a>,
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What the resolver made of engine, class, instance and operator defaults.
+/// What earlier reconciles of the same process limit this one to. The default limits nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits<'a> {
+    /// The rendering that the API server rejected, as long as it is not to be sent again.
+    pub rejected: Option<Rejected<'a>>,
+    /// How long a status has to wait that differs from the last one only in the wording of its messages, as in "3 of 128
+    /// pods ready".
+    pub wording: Duration,
+    /// How long the next reconcile has to wait if this one corrects drift; `None` unless drift was corrected often lately,
+    /// because another client keeps changing it back.
+    pub drift: Option<Duration>,
+}
+
+/// A rendering that the API server rejected.
+#[derive(Clone, Copy, Debug)]
+pub struct Rejected<'a> {
+    /// The hash of the rendering.
+    pub template_hash: &'a str,
+    /// The gate that is closed because of it.
+    pub gate: &'a Gate,
+    /// When it is sent again.
+    pub retry_after: Duration,
+}
+
+/// The desired state, as resolved from engine, class, instance and operator defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
-    /// Identifies the rendered generation: two renders are the same if and only if their fingerprints are.
-    pub fingerprint: String,
-    /// When the engine stops by itself, if it ever does.
+    /// Identifies the rendered generation: two rendered generations are equal if and only if their hashes are.
+    pub template_hash: String,
+    /// The auto-stop policy, if there is one.
     pub auto_stop: Option<AutoStop>,
 }
 
 /// Why nothing can be rendered at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// Which condition is not met.
+    /// The requirement that is not met.
     pub cause: GateCause,
-    /// What is wrong and what to do next, as sentences.
+    /// What is wrong and how to solve it, in sentences.
     pub message: String,
 }
 
-/// What can keep a generation from being rendered.
+/// What can prevent a generation from being rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GateCause {
     /// The instance is missing or not ready.
     InstanceNotReady,
-    /// The class is missing or itself rejected.
+    /// The class is missing or rejected.
     ClassUnready,
-    /// The pod template sets what belongs to the operator.
+    /// The pod template sets fields that the operator manages.
     TemplateRejected,
-    /// The engine container asks for more than the operator allows.
+    /// The engine container requests more resources than the operator allows.
     BoundsExceeded,
-    /// The API server refuses an object that was rendered.
+    /// The API server rejects a rendered object.
     WriteRefused,
 }
 
-/// How an old generation is given up.
+/// How an old generation is drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainSettings {
-    /// Whether its running queries are waited for: the check is on and the rollout is graceful.
+    /// Whether to wait for its running queries: the drain check is enabled and the rollout is graceful.
     pub waits: bool,
     /// How often its running queries are counted.
     pub interval: Duration,
 }
 
-/// What was seen in the cluster.
+/// The observed state of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// Every generation of which an object was seen, by label or by name.
+    /// Every generation of which an object exists, by label or by name.
     pub generations: BTreeMap<i64, Generation>,
-    /// The Service that clients talk to.
+    /// The Service that clients connect to.
     pub routing: Option<Routing>,
     /// The latest count of the running queries of the draining generation.
     pub drain: Option<DrainSample>,
-    /// Since when this process has seen the status name a draining generation *and* the routing Service select another
-    /// one, without a break. This is the time of the switch as far as draining is concerned: never earlier than the
-    /// real one, exact to the clock (times in a status end at whole seconds), and reset when the Service is found to
+    /// Since when this process has continuously observed that the status names a draining generation *and* that the
+    /// routing Service selects another one. This is the time of the switch as far as draining is concerned: never
+    /// earlier than the real one, precise (times in a status are whole seconds), and reset when the Service is found to
     /// select the draining generation again.
     pub unrouted_since: Option<Timestamp>,
     /// The latest count of the running queries of the active generation.
     pub activity: Option<ActivitySample>,
     /// The newest Warning event of the current generation's StatefulSet.
     pub warning: Option<StatefulSetWarning>,
-    /// What the pods of the current generation say about why they are not ready, one sentence each.
+    /// Why the pods of the current generation are not ready, one sentence each.
     pub pod_causes: Vec<String>,
 }
 
@@ -114,61 +140,64 @@ pub struct Generation {
 /// A StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatefulSet {
-    /// Identity, owner, deletion.
+    /// Metadata.
     pub meta: Meta,
-    /// The fingerprint that was recorded when it was created.
-    pub fingerprint: Option<String>,
-    /// Whether a field that we render has another value now.
+    /// The template hash that was recorded when it was created.
+    pub template_hash: Option<String>,
+    /// Whether a rendered field has another value now.
     pub tampered: bool,
-    /// How many pods it asks for.
+    /// What changed since it was rendered, as in "`spec.storage` changed". Empty if that is unknown, and as long as it is
+    /// current.
+    pub changes: Vec<String>,
+    /// Number of desired pods.
     pub replicas: i32,
-    /// When it was created. Progress is measured from here.
+    /// When it was created. The progress deadline is measured from here.
     pub created: Timestamp,
 }
 
-/// The Service that clients talk to.
+/// The Service that clients connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routing {
-    /// Identity, owner, deletion.
+    /// Metadata.
     pub meta: Meta,
-    /// The generation in its selector; none if the selector names none.
+    /// The generation in its selector, if any.
     pub target: Option<i64>,
-    /// Whether everything else that we render has the rendered value.
+    /// Whether every other rendered field has the rendered value.
     pub intact: bool,
 }
 
-/// How many pods a generation has.
+/// Number of pods of a generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pods {
-    /// All of them.
+    /// All pods.
     pub total: i32,
-    /// Those that report ready.
+    /// Pods that are ready.
     pub ready: i32,
 }
 
 /// A count of the running queries of a draining generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainSample {
-    /// Whose queries were counted.
+    /// The generation whose queries were counted.
     pub generation: i64,
     /// When the counting began.
     pub began: Timestamp,
-    /// What was found.
+    /// The result.
     pub outcome: Drain,
 }
 
-/// What a drain sample found.
+/// Result of a drain sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drain {
-    /// So many queries are still running.
+    /// This number of queries is still running.
     Busy(u64),
     /// No query is running.
     Drained,
-    /// A pod could not be asked.
+    /// A pod could not be scraped.
     Failed {
-        /// Which pod.
+        /// The pod.
         pod: String,
-        /// Why, without a full stop.
+        /// The cause, without a full stop.
         cause: String,
     },
 }
@@ -176,28 +205,28 @@ pub enum Drain {
 /// A count of the running queries of the active generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivitySample {
-    /// Whose queries were counted.
+    /// The generation whose queries were counted.
     pub generation: i64,
-    /// When.
+    /// When they were counted.
     pub taken: Timestamp,
-    /// What was found.
+    /// The result.
     pub outcome: Activity,
 }
 
-/// What an activity sample found.
+/// Result of an activity sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// So many queries are running.
+    /// This number of queries is running.
     Busy(u64),
-    /// No query is running, and none was in any sample since then, with no poll missed: an idle time counts only as far
-    /// as it was watched.
+    /// No query is running, and none was running in any sample since then, with no poll missed: an idle time counts
+    /// only if it was observed without a gap.
     Quiet {
-        /// The first sample of the unbroken run.
+        /// Time of the first sample of this sequence.
         since: Timestamp,
     },
-    /// A pod could not be asked.
+    /// A pod could not be scraped.
     Failed {
-        /// Why, without a full stop.
+        /// The cause, without a full stop.
         cause: String,
     },
 }
@@ -209,7 +238,7 @@ pub struct StatefulSetWarning {
     pub reason: String,
     /// Its message.
     pub message: String,
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: i32,
 }
 
@@ -221,36 +250,37 @@ impl Generation {
         pods: Pods { total: 0, ready: 0 },
     };
 
-    /// The StatefulSet, if it is ours and here to stay.
+    /// The StatefulSet, if the engine owns it and it is not being deleted.
     #[must_use]
     pub fn live_set(&self) -> Option<&StatefulSet> {
         let set = self.stateful_set.as_ref()?;
         (set.meta.owned && !set.meta.terminating).then_some(set)
     }
 
-    /// Every pod that the StatefulSet asks for is there and ready. A StatefulSet of zero replicas always is.
+    /// Every desired pod of the StatefulSet exists and is ready. This is always true for a StatefulSet with zero
+    /// replicas.
     #[must_use]
     pub fn all_ready(&self) -> bool {
         self.live_set()
             .is_some_and(|set| self.pods.ready == set.replicas && self.pods.total == set.replicas)
     }
 
-    /// A query sent here would find a pod.
+    /// A query that is sent to this generation would reach a pod.
     pub(super) fn any_ready(&self) -> bool {
         self.live_set().is_some() && self.pods.ready > 0
     }
 
-    /// A query sent here would find no pod, although there should be one.
+    /// A query that is sent to this generation would reach no pod, although it should have pods.
     pub(super) fn unserved(&self) -> bool {
         !self.any_ready() && self.live_set().is_none_or(|set| set.replicas > 0)
     }
 
-    /// Somebody scaled it to nothing: no pod is missing, and none is there.
+    /// Another client scaled it to zero: no pod is missing, and none exists.
     pub(super) fn emptied(&self) -> bool {
         self.live_set().is_some_and(|set| set.tampered && set.replicas == 0)
     }
 
-    /// An object of somebody else has the name of one of ours.
+    /// An object that the engine does not own has the name of one of its objects.
     pub(super) fn name_taken(&self) -> bool {
         let set = self.stateful_set.as_ref().map(|set| &set.meta);
         let children = [&self.config_map, &self.headless_service].map(|child| child.as_ref().map(|child| &child.meta));
@@ -271,7 +301,7 @@ impl<'a> Input<'a> {
         self.observed.generations.get(&number).unwrap_or(Generation::NONE)
     }
 
-    /// The generation that the routing Service selects, if the Service is ours.
+    /// The generation that the routing Service selects, if the engine owns the Service.
     pub(super) fn routed_to(&self) -> Option<i64> {
         let routing = self.observed.routing.as_ref()?;
         routing.target.filter(|_| routing.meta.owned)

@@ -1,4 +1,4 @@
-//! The decision of one pass over an engine: what to write, what to report, when to look again.
+//! What one reconcile of an engine does: writes, status, events and requeue.
 //!
 //! ```text
 //!              drift: next number
@@ -12,17 +12,18 @@
 //!              │  └─────────────────────────────────────────┘ drift: next number
 //! ```
 //!
-//! A rollout is a chain of passes, and each pass either changes the cluster or the phase that the next pass acts on:
-//! - the pass that decides on a new generation writes nothing but the status, so no object exists that the status does
-//!   not know of (intent before creation);
-//! - a generation that is given up while it is being created is left behind by number, and the sweep removes it in the
-//!   next pass, once the status no longer names it;
-//! - the switch is believed only when it is *seen*: switching ends in the pass that observes the routing Service at the
-//!   new generation, not in the one that wrote it;
+//! A rollout is a sequence of reconciles, and each of them changes either the cluster or the phase on which the next
+//! one acts:
+//! - the reconcile that starts a new generation writes only the status, so no object exists that the status does not
+//!   know of (intent before creation);
+//! - a generation that is abandoned while it is being created is skipped by number, and the sweep deletes it in the
+//!   next reconcile, once the status no longer names it;
+//! - the switch counts only when it is *observed*: switching ends in the reconcile that observes that the routing
+//!   Service selects the new generation, not in the one that wrote it;
 //! - a generation without pods takes over from one that serves only when the stop has been visible for a while, so that
-//!   gateways hold the queries that come next.
+//!   gateways hold the queries that arrive afterwards.
 //!
-//! [`plan`] reads no clock and does no I/O. What it relies on is said in [`Input`]'s module and in [`Plan`].
+//! [`plan`] reads no clock and does no I/O. Its assumptions are documented in the module of [`Input`] and in [`Plan`].
 
 mod auto_stop;
 mod cleaning;
@@ -33,13 +34,16 @@ mod input;
 mod notice;
 mod output;
 mod phase;
+mod progress;
 mod ready;
 mod recover;
 mod schedule;
+mod shortage;
 mod status;
 mod sweep;
 mod switching;
 mod terminal;
+mod throttle;
 
 #[cfg(test)]
 mod fixture;
@@ -51,34 +55,46 @@ use firebolt_api::key::Finalizer;
 
 pub use auto_stop::{CLOCK_SKEW, WAKE_IGNORED, WAKE_TTL};
 pub use input::{
-    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Observed,
-    Pods, Routing, StatefulSet, StatefulSetWarning,
+    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Limits,
+    Observed, Pods, Rejected, Routing, StatefulSet, StatefulSetWarning,
 };
 pub use notice::STOP_NOTICE;
-pub use output::{Kind, Object, Plan, Write};
-pub use phase::terminal_phase;
+pub use output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};
+pub use progress::terminal_phase;
+pub use shortage::EVENTS_INTERVAL;
+pub(crate) use shortage::events_due;
 pub use sweep::BUDGET as SWEEP_BUDGET;
 
-use phase::{Progress, Step};
+use phase::Transition;
+use progress::Progress;
 
-/// Decides on one pass.
+/// Plans one reconcile.
 #[must_use]
 pub fn plan(input: &Input) -> Plan {
+    let gate = throttle::rejected(input).map(|rejected| Err(rejected.gate.clone()));
+    let limited = Input {
+        desired: gate.as_ref().unwrap_or(input.desired),
+        ..*input
+    };
+    throttle::limit(input, unlimited(&limited))
+}
+
+/// The plan as if every status may be written at any time, with only those requeue times that it needs itself.
+fn unlimited(input: &Input) -> Plan {
     if input.engine.metadata.deletion_timestamp.is_some() {
         return delete::plan(input);
     }
     if !has_finalizer(input) {
         return Plan {
-            writes: vec![Write::AddFinalizer],
-            status: None,
-            events: Vec::new(),
-            look_again: Some(Duration::ZERO),
+            writes: vec![EngineWrite::AddFinalizer],
+            requeue_after: Some(Duration::ZERO),
+            ..Plan::default()
         };
     }
     match recover::progress(input) {
-        recover::Known::Sound(before) => advance(input, before),
-        recover::Known::New(progress) => status::first(input, progress),
-        recover::Known::Recovered(progress) => status::recovered(input, progress),
+        recover::ProgressSource::Status(before) => advance(input, before),
+        recover::ProgressSource::New(progress) => status::first(input, progress),
+        recover::ProgressSource::Cluster(progress) => status::recovered(input, progress),
     }
 }
 
@@ -87,7 +103,7 @@ fn has_finalizer(input: &Input) -> bool {
     finalizers.iter().any(|finalizer| finalizer == Finalizer::Engine.key())
 }
 
-/// One step of the phase machine, then what accompanies every step.
+/// One step of the phase machine, then the sweep and auto-stop, which accompany every step.
 fn advance(input: &Input, before: Progress) -> Plan {
     let mut step = step(input, before);
     let mut events = Vec::new();
@@ -96,15 +112,15 @@ fn advance(input: &Input, before: Progress) -> Plan {
     }
     let auto_stop = step.auto_stop.take();
     if let Some(decision) = &auto_stop {
-        // First of all: somebody waits for it, and no repair that fails may come between.
+        // First, because a client may be waiting for it, and a failing repair must not prevent it.
         step.writes.splice(0..0, decision.write(input));
-        step.look_again = sooner(step.look_again, decision.look_again);
+        step.requeue_after = sooner(step.requeue_after, decision.requeue_after);
         events.extend(decision.events.iter().cloned());
     }
     status::conclude(input, before, step, auto_stop, events)
 }
 
-fn step(input: &Input, before: Progress) -> Step {
+fn step(input: &Input, before: Progress) -> Transition {
     match before.phase {
         EnginePhase::Stable | EnginePhase::Stopped => terminal::step(input, before),
         EnginePhase::Creating => creating::step(input, before),

@@ -1,45 +1,30 @@
-//! What a decision consists of. Everything here is data; `apply` in the operator carries it out.
-
-use std::time::Duration;
+//! The plan of an engine. Everything here is data; `apply` in the operator executes it.
 
 use firebolt_api::{EnginePhase, FireboltEngineStatus};
 
 use super::input::Input;
-use crate::plan::Event;
+use crate::plan::Reads;
 
-/// What one pass does.
-///
-/// The caller performs the writes in order and stops at the first failure; every prefix is a safe place to die. Then it
-/// writes the status, guarded by the resourceVersion that the engine was read with (or the one that a write of this
-/// plan to the engine itself returned), and publishes the events.
+/// What one reconcile of an engine does.
 ///
 /// # Fencing
 ///
 /// The engine may come from a cache. Before the first write the caller confirms with a live read that the engine still
-/// has the resourceVersion that the decision was made from: a decision from an old phase must not move the routing
-/// Service or delete anything.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// What to write, in this order.
-    pub writes: Vec<Write>,
-    /// The next status; none if nothing but a timestamp would change.
-    pub status: Option<FireboltEngineStatus>,
-    /// What to tell people.
-    pub events: Vec<Event>,
-    /// When to look again, even if nothing is seen to change.
-    pub look_again: Option<Duration>,
-}
+/// has the resourceVersion that the plan is based on: a plan for an old phase must not switch the routing Service or
+/// delete anything.
+pub type Plan = crate::plan::Plan<EngineWrite, FireboltEngineStatus>;
 
 impl Plan {
-    /// Whether the decision is too grave for a watch cache that may lag behind. Then the caller reads everything live
-    /// and decides again; the second decision stands.
+    /// Whether the plan cannot be trusted to a watch cache that may be stale. The caller then reads everything live and
+    /// plans again; the second plan stands.
     ///
-    /// Grave are: what the phases do that trust a single look (switching moves on when it sees the Service, cleaning
-    /// deletes); moving the routing Service; deleting anything; calling a generation ready or drained; undoing a switch; and
-    /// starting a generation, which an object that a cache has not seen yet must not set off.
+    /// Live reads are needed for phases that act on a single observation (switching continues when it observes the
+    /// Service, cleaning deletes); for switching the routing Service; for deletions; for declaring a generation ready
+    /// or drained; for undoing a switch; and for starting a generation, which an object that is missing in a cache must
+    /// not cause.
     #[must_use]
     pub fn needs_live_reads(&self, input: &Input) -> bool {
-        if self.writes == [Write::AddFinalizer] {
+        if self.writes == [EngineWrite::AddFinalizer] {
             return false;
         }
         let before = input.engine.status.as_ref();
@@ -49,15 +34,15 @@ impl Plan {
             Some(EnginePhase::Stable | EnginePhase::Stopped | EnginePhase::Creating | EnginePhase::Draining) => false,
         };
         let grave = self.writes.iter().any(|write| match write {
-            Write::ApplyRoutingService { .. } | Write::Delete(_) | Write::RemoveFinalizer => true,
-            Write::AddFinalizer
-            | Write::ApplyConfigMap { .. }
-            | Write::ApplyHeadlessService { .. }
-            | Write::CreateStatefulSet { .. }
-            | Write::SetReplicas { .. } => false,
+            EngineWrite::ApplyRoutingService { .. } | EngineWrite::Delete(_) | EngineWrite::RemoveFinalizer => true,
+            EngineWrite::AddFinalizer
+            | EngineWrite::ApplyConfigMap { .. }
+            | EngineWrite::ApplyHeadlessService { .. }
+            | EngineWrite::CreateStatefulSet { .. }
+            | EngineWrite::SetReplicas { .. } => false,
         });
         let (was, becomes) = (phase(before), phase(self.status.as_ref()));
-        // The next phases look live. What they would take back at once must not come from a cache that lags behind.
+        // The next phases read live. A phase that they would revert immediately must not come from a stale cache.
         let moves_on = matches!(becomes, Some(EnginePhase::Switching | EnginePhase::Cleaning)) && was != becomes;
         let undone = was == Some(EnginePhase::Draining) && becomes == Some(EnginePhase::Creating);
         trusting || grave || self.starts_generation(input) || moves_on || undone
@@ -65,8 +50,33 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether the decision is to make a new generation. Then the caller makes sure that it knows the newest class and
-    /// instance too: from old ones, every engine would be rolled back.
+    /// What has to be read live before this plan, made from what was read there, can be applied; `None` if it can.
+    #[must_use]
+    pub fn reads_needed(&self, input: &Input, reads: Reads) -> Option<Reads> {
+        match reads {
+            Reads::Cached | Reads::LiveChildren if self.starts_generation(input) => Some(Reads::Live),
+            Reads::Cached if self.needs_live_reads(input) => Some(Reads::LiveChildren),
+            Reads::Cached | Reads::LiveChildren | Reads::Live => None,
+        }
+    }
+
+    /// Whether the plan corrects an object that was changed or deleted.
+    #[must_use]
+    pub fn corrects_drift(&self) -> bool {
+        self.writes.iter().any(|write| match write {
+            EngineWrite::ApplyConfigMap { .. }
+            | EngineWrite::ApplyHeadlessService { .. }
+            | EngineWrite::ApplyRoutingService { .. } => true,
+            EngineWrite::AddFinalizer
+            | EngineWrite::RemoveFinalizer
+            | EngineWrite::CreateStatefulSet { .. }
+            | EngineWrite::Delete(_)
+            | EngineWrite::SetReplicas { .. } => false,
+        })
+    }
+
+    /// Whether the plan starts a new generation. The caller then makes sure that it also knows the newest class and
+    /// instance: stale ones would roll every engine back.
     #[must_use]
     pub fn starts_generation(&self, input: &Input) -> bool {
         let current = |status: &FireboltEngineStatus| status.current_generation;
@@ -77,25 +87,25 @@ impl Plan {
 
 /// One write to the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Write {
-    /// Puts our finalizer on the engine.
+pub enum EngineWrite {
+    /// Adds the finalizer of the operator to the engine.
     AddFinalizer,
-    /// Takes our finalizer off the engine, which lets it go.
+    /// Removes the finalizer of the operator from the engine, which completes its deletion.
     RemoveFinalizer,
     /// Server-side apply of the ConfigMap of a generation.
     ApplyConfigMap {
-        /// Which generation.
+        /// The generation.
         generation: i64,
     },
     /// Server-side apply of the headless Service of a generation.
     ApplyHeadlessService {
-        /// Which generation.
+        /// The generation.
         generation: i64,
     },
-    /// Creation of the StatefulSet of a generation. The API server must refuse it if one exists: a generation is
-    /// immutable, and a stale cache must not put a new template under pods that run an old one.
+    /// Creation of the StatefulSet of a generation. The API server must reject it if one exists: a generation is
+    /// immutable, and a stale cache must not apply a new template to pods that run an old one.
     CreateStatefulSet {
-        /// Which generation.
+        /// The generation.
         generation: i64,
     },
     /// Server-side apply of the routing Service.
@@ -103,35 +113,35 @@ pub enum Write {
         /// The generation to select.
         generation: i64,
     },
-    /// Deletion of an object that this engine owns, with its UID as precondition. A StatefulSet goes with foreground
-    /// propagation: its pods first. An object that is already gone is a success.
-    Delete(Object),
-    /// A patch of `spec.replicas`, refused if the value or the resourceVersion is no longer what was read: an edit of
-    /// the user in between wins.
+    /// Deletion of an object that this engine owns, with its UID as precondition. A StatefulSet is deleted with
+    /// foreground propagation: its pods first. An object that no longer exists is a success.
+    Delete(DeletedObject),
+    /// A patch of `spec.replicas`, rejected if the value or the resourceVersion has changed since it was read: a
+    /// concurrent edit of the user wins.
     SetReplicas {
         /// The value that was read.
         from: i32,
         /// The value to set.
         to: i32,
-        /// The version that was read.
+        /// The resourceVersion that was read.
         resource_version: String,
     },
 }
 
 /// An object to delete.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Object {
+pub struct DeletedObject {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: EngineObjectKind,
     /// Its name.
     pub name: String,
-    /// Its identity.
+    /// Its UID.
     pub uid: String,
 }
 
 /// The kinds of objects that an engine owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EngineObjectKind {
     /// The StatefulSet of a generation.
     StatefulSet,
     /// The headless Service of a generation or the routing Service.
@@ -148,7 +158,7 @@ mod tests {
     use crate::plan::engine::Drain;
     use crate::plan::engine::fixture::{Case, engine};
 
-    /// A rollout whose new generation is not ready, with everything said about it.
+    /// A rollout whose new generation is not ready, and whose status is up to date.
     fn creating() -> Case {
         engine("a").serving(0).generation(1, 1).at(Creating).reported()
     }
@@ -158,20 +168,20 @@ mod tests {
     #[case::nothing_new(engine("a").serving(0).at(Stable).reported(), false)]
     #[case::repair(engine("a").serving(0).at(Stable).lost_config(0), false)]
     #[case::creating(creating(), false)]
-    #[case::all_ready(engine("a").serving(0).whole(1).at(Creating), true)]
-    #[case::still_draining(engine("a").whole(0).serving(1).at(Draining), false)]
+    #[case::all_ready(engine("a").serving(0).complete(1).at(Creating), true)]
+    #[case::still_draining(engine("a").complete(0).serving(1).at(Draining), false)]
     #[case::adds_the_finalizer(engine("a").but(|case| case.engine.metadata.finalizers = None), false)]
     #[case::no_status(engine("a").serving(0), true)]
-    #[case::switching(engine("a").serving(0).whole(1).at(Switching), true)]
-    #[case::sees_the_switch(engine("a").whole(0).serving(1).counting(Switching, 1, 0, None), true)]
-    #[case::cleaning(engine("a").whole(0).serving(1).at(Cleaning), true)]
+    #[case::switching(engine("a").serving(0).complete(1).at(Switching), true)]
+    #[case::sees_the_switch(engine("a").complete(0).serving(1).counting(Switching, 1, 0, None), true)]
+    #[case::cleaning(engine("a").complete(0).serving(1).at(Cleaning), true)]
     #[case::moves_the_route(engine("a").serving(0).at(Stable).unrouted(), true)]
-    #[case::sweeps(engine("a").whole(0).serving(2).at(Stable), true)]
-    #[case::starts_a_generation(engine("a").serving(0).at(Stable).wants("new"), true)]
-    #[case::gives_a_generation_up(creating().wants("new"), true)]
-    #[case::undoes_the_switch(engine("a").whole(0).serving(1).at(Draining).lost_set(1), true)]
-    #[case::calls_it_drained(engine("a").whole(0).serving(1).at(Draining).counted(0, Drain::Drained), true)]
-    fn what_cannot_be_undone_is_decided_from_live_reads(#[case] case: Case, #[case] live: bool) {
+    #[case::sweeps(engine("a").complete(0).serving(2).at(Stable), true)]
+    #[case::starts_a_generation(engine("a").serving(0).at(Stable).desired_hash("new"), true)]
+    #[case::gives_a_generation_up(creating().desired_hash("new"), true)]
+    #[case::undoes_the_switch(engine("a").complete(0).serving(1).at(Draining).lost_set(1), true)]
+    #[case::calls_it_drained(engine("a").complete(0).serving(1).at(Draining).counted(0, Drain::Drained), true)]
+    fn irreversible_plans_need_live_reads(#[case] case: Case, #[case] live: bool) {
         assert_eq!(case.needs_live_reads(), live, "{:?}", case.plan());
     }
 }

@@ -1,4 +1,4 @@
-//! The `Ready` condition: an ordered list of rules, of which the first that applies decides.
+//! The `Ready` condition. The first rule of an ordered list that applies decides.
 
 use firebolt_api::EnginePhase;
 use firebolt_api::condition::EngineReason;
@@ -7,28 +7,30 @@ use jiff::SignedDuration;
 use super::draining::counting_sample;
 use super::input::{Drain, GateCause, Generation, Input};
 use super::notice;
-use super::phase::Progress;
+use super::progress::Progress;
 
-/// What the rules look at: the input, and where the engine stands after this pass.
+/// The input of the rules, and the progress of the engine after this reconcile.
 pub(super) struct Facts<'a> {
     pub input: &'a Input<'a>,
     pub progress: Progress,
+    /// What caused the rollout of the newest generation, if that is known.
+    pub cause: Option<&'a str>,
 }
 
-/// What the condition says.
+/// The next value of the condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct EngineReadiness {
     pub ready: bool,
-    /// One of ours, or the reason of a Warning event of the StatefulSet.
+    /// An [`EngineReason`], or the reason of a Warning event of the StatefulSet.
     pub reason: String,
     pub message: String,
-    /// A person has to act, so it is told as an event too.
+    /// A person has to act, so an event is emitted as well.
     pub actionable: bool,
 }
 
-type Rule = fn(&Facts) -> Option<Verdict>;
+type Rule = fn(&Facts) -> Option<EngineReadiness>;
 
-/// The order is the precedence.
+/// In order of precedence.
 const RULES: &[Rule] = &[
     blocked,
     stopped,
@@ -40,14 +42,14 @@ const RULES: &[Rule] = &[
     pods_not_ready,
 ];
 
-pub(super) fn verdict(facts: &Facts) -> Verdict {
+pub(super) fn readiness(facts: &Facts) -> EngineReadiness {
     RULES
         .iter()
         .find_map(|rule| rule(facts))
         .unwrap_or_else(|| engine_ready(facts))
 }
 
-fn not_ready(reason: EngineReason, message: String) -> Verdict {
+fn not_ready(reason: EngineReason, message: String) -> EngineReadiness {
     let actionable = match reason {
         EngineReason::InstanceNotReady
         | EngineReason::DrainCheckFailing
@@ -66,7 +68,7 @@ fn not_ready(reason: EngineReason, message: String) -> Verdict {
         | EngineReason::PodsNotReady
         | EngineReason::EngineReady => false,
     };
-    Verdict {
+    EngineReadiness {
         ready: false,
         reason: reason.to_string(),
         message,
@@ -74,8 +76,8 @@ fn not_ready(reason: EngineReason, message: String) -> Verdict {
     }
 }
 
-/// Reported in every phase, although only the phases that render are held up.
-fn blocked(facts: &Facts) -> Option<Verdict> {
+/// Reported in every phase, although only the phases that render are blocked.
+fn blocked(facts: &Facts) -> Option<EngineReadiness> {
     let gate = facts.input.desired.as_ref().err()?;
     let reason = match gate.cause {
         GateCause::InstanceNotReady => EngineReason::InstanceNotReady,
@@ -87,18 +89,18 @@ fn blocked(facts: &Facts) -> Option<Verdict> {
     Some(not_ready(reason, gate.message.clone()))
 }
 
-fn stopped(facts: &Facts) -> Option<Verdict> {
+fn stopped(facts: &Facts) -> Option<EngineReadiness> {
     let stopped = facts.progress.phase == EnginePhase::Stopped;
-    let verdict = || {
+    let readiness = || {
         not_ready(
             EngineReason::Stopped,
-            "Engine is stopped (spec.replicas is 0)".to_owned(),
+            "The engine is stopped (spec.replicas is 0).".to_owned(),
         )
     };
-    stopped.then(verdict)
+    stopped.then(readiness)
 }
 
-fn drain_check_failing(facts: &Facts) -> Option<Verdict> {
+fn drain_check_failing(facts: &Facts) -> Option<EngineReadiness> {
     let old = facts.progress.draining?;
     let waits = facts.progress.phase == EnginePhase::Draining && facts.input.drain.waits;
     let sample = counting_sample(facts.input, old).filter(|_| waits)?;
@@ -106,29 +108,29 @@ fn drain_check_failing(facts: &Facts) -> Option<Verdict> {
         return None;
     };
     let message = format!(
-        "The running queries of pod {pod} (generation {old}) cannot be read: {cause}. Generation {} serves; generation \
-         {old} is kept until its queries can be read and have finished. To give it up at once, set \
+        "Cannot read the running queries of pod {pod} (generation {old}): {cause}. Generation {} is serving queries; \
+         generation {old} is kept until its queries have been read and have finished. To delete it immediately, set \
          spec.drainCheckEnabled to false.",
         facts.progress.current
     );
     Some(not_ready(EngineReason::DrainCheckFailing, message))
 }
 
-fn progress_deadline_exceeded(facts: &Facts) -> Option<Verdict> {
+fn progress_deadline_exceeded(facts: &Facts) -> Option<EngineReadiness> {
     let creating = facts.progress.phase == EnginePhase::Creating;
     let seen = facts.input.generation(facts.progress.current);
     let set = seen.live_set().filter(|_| creating && !seen.all_ready())?;
     let deadline = SignedDuration::try_from(facts.input.progress_deadline).ok()?;
     let waited = facts.input.now.duration_since(set.created);
     let serving = match facts.progress.active {
-        Some(active) => format!("Generation {active} keeps serving."),
-        None => "Nothing serves yet.".to_owned(),
+        Some(active) => format!("Generation {active} continues to serve queries."),
+        None => "No generation is serving queries.".to_owned(),
     };
     let message = || {
         format!(
-            "Generation {} is not ready after {deadline:#}: {}. {serving} The operator keeps trying; correct the \
-             specification or what holds the pods up.{}{}",
-            facts.progress.current,
+            "{} is not ready after {deadline:#}: {}. {serving} The operator keeps retrying; correct the spec or the \
+             cause that prevents the pods from becoming ready.{}{}",
+            generation(facts),
             count(seen, set.replicas),
             causes(facts),
             stateful_set_warning(facts).map_or(String::new(), |warning| format!(" {}", warning.message))
@@ -137,8 +139,9 @@ fn progress_deadline_exceeded(facts: &Facts) -> Option<Verdict> {
     (waited >= deadline).then(|| not_ready(EngineReason::ProgressDeadlineExceeded, message()))
 }
 
-/// Pods are missing, not just unready: the StatefulSet controller says why, in an event that nobody would look for.
-fn stateful_set_warning(facts: &Facts) -> Option<Verdict> {
+/// Pods are missing, not just unready. The StatefulSet controller explains why in an event that users would not look
+/// for.
+fn stateful_set_warning(facts: &Facts) -> Option<EngineReadiness> {
     let number = facts.progress.current;
     let seen = facts.input.generation(number);
     let missing = seen.live_set().is_some() && seen.pods.total < facts.input.replicas();
@@ -154,7 +157,7 @@ fn stateful_set_warning(facts: &Facts) -> Option<Verdict> {
     } else {
         EngineReason::StatefulSetWarning.to_string()
     };
-    Some(Verdict {
+    Some(EngineReadiness {
         ready: false,
         reason,
         message: format!("StatefulSet {name}: {}{times}", warning.message),
@@ -162,7 +165,7 @@ fn stateful_set_warning(facts: &Facts) -> Option<Verdict> {
     })
 }
 
-/// Conservative: a letter, then letters, digits and underscores. Kubernetes allows a little more.
+/// Stricter than Kubernetes: a letter, then letters, digits and underscores.
 fn is_condition_reason(text: &str) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -171,8 +174,8 @@ fn is_condition_reason(text: &str) -> bool {
         && text.chars().all(legal)
 }
 
-/// Queries cannot be routed, however ready the pods are.
-fn name_taken(facts: &Facts) -> Option<Verdict> {
+/// Queries cannot be routed, even if all pods are ready.
+fn name_taken(facts: &Facts) -> Option<EngineReadiness> {
     let routing = facts
         .input
         .observed
@@ -181,14 +184,14 @@ fn name_taken(facts: &Facts) -> Option<Verdict> {
         .filter(|routing| !routing.meta.owned)?;
     let name = facts.input.names().routing_service();
     let message = format!(
-        "Service {name} (uid {}) belongs to somebody else, so queries cannot be routed. Delete or rename it; the \
-         rollout goes on by itself.",
+        "Service {name} (uid {}) is not owned by the engine, so queries cannot be routed. Delete or rename it; the \
+         rollout then continues automatically.",
         routing.meta.uid
     );
     Some(not_ready(EngineReason::ForeignObject, message))
 }
 
-fn rolling(facts: &Facts) -> Option<Verdict> {
+fn rolling(facts: &Facts) -> Option<EngineReadiness> {
     let current = facts.progress.current;
     let message = match facts.progress.phase {
         EnginePhase::Stable | EnginePhase::Stopped => return None,
@@ -196,31 +199,36 @@ fn rolling(facts: &Facts) -> Option<Verdict> {
             let seen = facts.input.generation(current);
             let pods = count(seen, facts.input.replicas());
             stopping(facts)
-                .unwrap_or_else(|| format!("Generation {current} is being created: {pods}.{}", causes(facts)))
+                .unwrap_or_else(|| format!("{} is being created: {pods}.{}", generation(facts), causes(facts)))
         }
-        EnginePhase::Switching => format!("Queries are being moved to generation {current}."),
+        EnginePhase::Switching => format!("{} is ready; queries are being switched to it.", generation(facts)),
         EnginePhase::Draining => draining(facts),
-        EnginePhase::Cleaning => format!("Generation {current} has taken over; the old generation is being removed."),
+        EnginePhase::Cleaning => {
+            format!(
+                "{} is serving queries; the old generation is being deleted.",
+                generation(facts)
+            )
+        }
     };
     Some(not_ready(EngineReason::Rolling, message))
 }
 
-/// Says nothing that changes from one second to the next, so it is written once.
+/// Contains nothing that changes every second, so it is written once.
 fn stopping(facts: &Facts) -> Option<String> {
     let current = facts.progress.current;
     let wanted = facts.input.replicas() == 0;
     let serving = notice::serving_beside(facts.input, current).filter(|_| wanted)?;
     Some(format!(
-        "The engine is stopping. Generation {serving} still serves queries for {} s, until every gateway knows; then \
-         generation {current}, which has no pods, takes over.",
+        "The engine is stopping. Generation {serving} continues to serve queries for {} s, until all gateways have \
+         observed the stop. Then generation {current}, which has no pods, takes over.",
         notice::STOP_NOTICE.as_secs()
     ))
 }
 
 fn draining(facts: &Facts) -> String {
-    let current = facts.progress.current;
+    let serving = format!("{} is serving queries", generation(facts));
     let Some(old) = facts.progress.draining else {
-        return format!("Generation {current} has taken over.");
+        return format!("{serving}.");
     };
     let left = match counting_sample(facts.input, old).map(|sample| &sample.outcome) {
         Some(Drain::Busy(1)) => "1 query left".to_owned(),
@@ -228,24 +236,33 @@ fn draining(facts: &Facts) -> String {
         Some(Drain::Drained) => "none left".to_owned(),
         Some(Drain::Failed { .. }) | None => "not counted yet".to_owned(),
     };
-    format!("Generation {current} has taken over; generation {old} finishes its queries: {left}.")
+    format!("{serving}; generation {old} is draining: {left}.")
 }
 
-fn pods_not_ready(facts: &Facts) -> Option<Verdict> {
+/// The newest generation, as the subject of a sentence, with the cause of its rollout.
+fn generation(facts: &Facts) -> String {
+    let current = facts.progress.current;
+    match facts.cause {
+        Some(cause) => format!("Generation {current} ({cause})"),
+        None => format!("Generation {current}"),
+    }
+}
+
+fn pods_not_ready(facts: &Facts) -> Option<EngineReadiness> {
     let active = facts.progress.active?;
     let seen = facts.input.generation(active);
     let message = || {
         let pods = count(seen, facts.input.replicas());
-        format!("Generation {active} serves with {pods}.{}", causes(facts))
+        format!("Generation {active} is serving queries with {pods}.{}", causes(facts))
     };
     (!seen.all_ready()).then(|| not_ready(EngineReason::PodsNotReady, message()))
 }
 
-fn engine_ready(facts: &Facts) -> Verdict {
-    Verdict {
+fn engine_ready(facts: &Facts) -> EngineReadiness {
+    EngineReadiness {
         ready: true,
         reason: EngineReason::EngineReady.to_string(),
-        message: format!("Generation {} serves.", facts.progress.current),
+        message: format!("Generation {} is serving queries.", facts.progress.current),
         actionable: false,
     }
 }
@@ -254,7 +271,7 @@ fn count(seen: &Generation, wanted: i32) -> String {
     format!("{} of {wanted} pods ready", seen.pods.ready)
 }
 
-/// What the pods themselves say, so that nobody has to describe them one by one.
+/// Why pods are not ready, so that users do not have to describe each of them.
 fn causes(facts: &Facts) -> String {
     let causes = facts.input.observed.pod_causes.iter();
     causes.flat_map(|cause| [" ", cause]).collect()
@@ -300,21 +317,21 @@ mod tests {
     #[case::class(engine("a").serving(0).at(Stable).gate(GateCause::ClassUnready), "FireboltEngineClassUnready", "correct it.")]
     #[case::template(engine("a").serving(0).at(Stable).gate(GateCause::TemplateRejected), "TemplateRejected", "correct it.")]
     #[case::bounds(engine("a").serving(0).at(Stable).gate(GateCause::BoundsExceeded), "ResourceBoundsExceeded", "correct it.")]
-    #[case::stopped(engine("a").replicas(0).serving(0).at(Stopped), "Stopped", "Engine is stopped (spec.replicas is 0)")]
-    #[case::drain_check(engine("a").whole(0).serving(1).at(Draining).counted(0, failing()), "DrainCheckFailing", "pod a-g0-1 (generation 0) cannot be read: connection refused.")]
-    #[case::deadline(late(engine("a").serving(0).generation(1, 1).at(Creating)), "ProgressDeadlineExceeded", "Generation 1 is not ready after 15m: 1 of 2 pods ready. Generation 0 keeps serving.")]
-    #[case::deadline_of_a_first_deploy(late(engine("a").generation(0, 1).at(Creating)), "ProgressDeadlineExceeded", "Nothing serves yet.")]
+    #[case::stopped(engine("a").replicas(0).serving(0).at(Stopped), "Stopped", "The engine is stopped (spec.replicas is 0).")]
+    #[case::drain_check(engine("a").complete(0).serving(1).at(Draining).counted(0, failing()), "DrainCheckFailing", "Cannot read the running queries of pod a-g0-1 (generation 0): connection refused.")]
+    #[case::deadline(late(engine("a").serving(0).generation(1, 1).at(Creating)), "ProgressDeadlineExceeded", "Generation 1 is not ready after 15m: 1 of 2 pods ready. Generation 0 continues to serve queries.")]
+    #[case::deadline_of_a_first_deploy(late(engine("a").generation(0, 1).at(Creating)), "ProgressDeadlineExceeded", "No generation is serving queries.")]
     #[case::event(engine("a").generation(0, 1).at(Creating).but(warned("FailedCreate")), "FailedCreate", "StatefulSet a-g0: exceeded quota (x3)")]
     #[case::deadline_of_what_has_served(late(engine("a").generation(0, 1).routed(0).at(Stable)), "PodsNotReady", "1 of 2 pods ready.")]
-    #[case::deadline_of_what_is_ready(late(engine("a").whole(0).whole(1).counting(Creating, 1, 0, None)), "Rolling", "2 of 2 pods ready.")]
+    #[case::deadline_of_what_is_ready(late(engine("a").complete(0).complete(1).counting(Creating, 1, 0, None)), "Rolling", "2 of 2 pods ready.")]
     #[case::event_at_rest(engine("a").serving(0).at(Stable).but(warned("FailedCreate")), "FailedCreate", "StatefulSet a-g0: exceeded quota (x3)")]
     #[case::event_with_an_odd_reason(engine("a").generation(0, 1).at(Creating).but(warned("no reason")), "StatefulSetWarning", "exceeded quota")]
     #[case::creating(engine("a").generation(0, 1).at(Creating), "Rolling", "Generation 0 is being created: 1 of 2 pods ready.")]
-    #[case::switching(engine("a").serving(0).whole(1).at(Switching), "Rolling", "Queries are being moved to generation 1.")]
-    #[case::draining(engine("a").whole(0).serving(1).at(Draining).counted(0, Drain::Busy(1)), "Rolling", "generation 0 finishes its queries: 1 query left.")]
-    #[case::back_to_draining(engine("a").whole(0).serving(1).at(Cleaning).routed(0), "Rolling", "not counted yet")]
-    #[case::pods(engine("a").generation(0, 1).routed(0).at(Stable), "PodsNotReady", "Generation 0 serves with 1 of 2 pods ready.")]
-    #[case::ready(engine("a").serving(0).at(Stable), "EngineReady", "Generation 0 serves.")]
+    #[case::switching(engine("a").serving(0).complete(1).at(Switching), "Rolling", "Generation 1 is ready; queries are being switched to it.")]
+    #[case::draining(engine("a").complete(0).serving(1).at(Draining).counted(0, Drain::Busy(1)), "Rolling", "generation 0 is draining: 1 query left.")]
+    #[case::back_to_draining(engine("a").complete(0).serving(1).at(Cleaning).routed(0), "Rolling", "not counted yet")]
+    #[case::pods(engine("a").generation(0, 1).routed(0).at(Stable), "PodsNotReady", "Generation 0 is serving queries with 1 of 2 pods ready.")]
+    #[case::ready(engine("a").serving(0).at(Stable), "EngineReady", "Generation 0 is serving queries.")]
     fn the_first_rule_that_applies_decides(#[case] case: Case, #[case] reason: &str, #[case] message: &str) {
         let ready = case.ready();
         assert_eq!(ready.reason, reason);
@@ -343,15 +360,31 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_count_matters_only_while_it_is_waited_for() {
-        let case = engine("a").whole(0).serving(1).at(Draining).counted(0, failing());
+    fn a_failed_count_matters_only_while_draining_waits_for_it() {
+        let case = engine("a").complete(0).serving(1).at(Draining).counted(0, failing());
         let gone = case.clone().lost_set(0);
         assert_eq!(gone.ready().reason, "Rolling");
         assert_eq!(case.but(|case| case.drain.waits = false).ready().reason, "Rolling");
     }
 
+    #[rstest]
+    #[case::creating(engine("a").serving(0).generation(1, 1).at(Creating), "is being created: 1 of 2 pods ready.")]
+    #[case::deadline(late(engine("a").serving(0).generation(1, 1).at(Creating)), "is not ready after 15m: 1 of 2 pods ready.")]
+    #[case::switching(engine("a").serving(0).complete(1).at(Switching), "is ready; queries are being switched to it.")]
+    #[case::draining(engine("a").complete(0).serving(1).at(Draining), "is serving queries; generation 0 is draining: not counted yet.")]
+    #[case::cleaning(engine("a").complete(0).serving(1).at(Draining).counted(0, Drain::Drained), "is serving queries; the old generation is being deleted.")]
+    fn every_message_of_a_rollout_names_its_cause(#[case] case: Case, #[case] rest: &str) {
+        let cause = "`spec.replicas` changed from 1 to 2";
+        let case = case.but(|case| case.engine.status.as_mut().unwrap().rollout_cause = Some(cause.to_owned()));
+        let message = case.ready().message;
+        assert!(
+            message.starts_with(&format!("Generation 1 ({cause}) {rest}")),
+            "{message}"
+        );
+    }
+
     #[test]
-    fn pods_say_why_they_are_not_ready() {
+    fn the_message_contains_why_pods_are_not_ready() {
         let case = engine("a").generation(0, 1).at(Creating);
         let case = case.but(|case| case.observed.pod_causes = vec!["Pod a-g0-1 cannot pull its image.".to_owned()]);
         assert!(
@@ -362,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_instance_has_a_condition_of_its_own() {
+    fn the_instance_has_a_separate_condition() {
         let instance = |case: Case| {
             let conditions = case.status().conditions;
             conditions

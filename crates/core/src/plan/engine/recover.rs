@@ -1,7 +1,7 @@
-//! Where a rollout stands when the status does not say, or says what cannot be: after a restore, or an edit by hand.
+//! The progress of a rollout when the status is missing or inconsistent: after a restore, or a manual edit.
 //!
-//! What is read from the cluster is the labels of our own objects and the selector of the routing Service. The serving
-//! generation is found again, the one beside it keeps its role, and numbers never go down.
+//! It is derived from the labels of the owned objects and the selector of the routing Service. The serving generation
+//! is identified, the one beside it keeps its role, and numbers never decrease.
 
 use std::cmp::Reverse;
 
@@ -9,26 +9,26 @@ use firebolt_api::EnginePhase;
 use firebolt_api::name::MAX_GENERATION;
 
 use super::input::{Generation, Input};
-use super::phase::{Progress, terminal_phase};
+use super::progress::{Progress, terminal_phase};
 
-pub(super) enum Known {
-    /// The status can be believed.
-    Sound(Progress),
+pub(super) enum ProgressSource {
+    /// The status is consistent.
+    Status(Progress),
     /// There is neither a status nor an object: the engine is new.
     New(Progress),
-    /// Read from the cluster.
-    Recovered(Progress),
+    /// Derived from the cluster.
+    Cluster(Progress),
 }
 
-pub(super) fn progress(input: &Input) -> Known {
-    let said = input.engine.status.as_ref();
+pub(super) fn progress(input: &Input) -> ProgressSource {
+    let status = input.engine.status.as_ref();
     let newest = owned(input).map(|(number, _)| number).max();
-    if let Some(progress) = said.and_then(Progress::of)
-        && sound(progress, newest)
+    if let Some(progress) = status.and_then(Progress::of)
+        && is_consistent(progress, newest)
     {
-        return Known::Sound(progress);
+        return ProgressSource::Status(progress);
     }
-    let current = said
+    let current = status
         .map(|status| status.current_generation)
         .filter(|&number| number <= MAX_GENERATION)
         .unwrap_or(0)
@@ -40,23 +40,23 @@ pub(super) fn progress(input: &Input) -> Known {
         active: None,
         draining: None,
     };
-    match (newest, said) {
-        (None, None) => Known::New(fresh),
-        (None, Some(_)) => Known::Recovered(fresh),
-        (Some(_), _) => Known::Recovered(placed(input, fresh)),
+    match (newest, status) {
+        (None, None) => ProgressSource::New(fresh),
+        (None, Some(_)) => ProgressSource::Cluster(fresh),
+        (Some(_), _) => ProgressSource::Cluster(with_roles(input, fresh)),
     }
 }
 
-/// What the phase machine itself can have written. A generation above the current one is impossible too: its number is
-/// persisted before its first object is created.
-fn sound(progress: Progress, newest: Option<i64>) -> bool {
+/// Whether the phase machine can have written this status. A generation above the current one is impossible as well:
+/// its number is persisted before its first object is created.
+fn is_consistent(progress: Progress, newest: Option<i64>) -> bool {
     let Progress {
         phase,
         current,
         active,
         draining,
     } = progress;
-    // A number beyond the last that names are laid out for was not counted to, but written by hand.
+    // A number beyond the highest that names provide space for was written by hand.
     let counted = (0..=MAX_GENERATION).contains(&current) && newest.is_none_or(|newest| newest <= current);
     let placed = match phase {
         EnginePhase::Stable | EnginePhase::Stopped => active == Some(current) && draining.is_none(),
@@ -82,8 +82,8 @@ fn owned<'a>(input: &Input<'a>) -> impl Iterator<Item = (i64, &'a Generation)> {
         .map(|(&number, generation)| (number, generation))
 }
 
-/// Gives the generations that exist their roles again.
-fn placed(input: &Input, fresh: Progress) -> Progress {
+/// Assigns roles to the generations that exist.
+fn with_roles(input: &Input, fresh: Progress) -> Progress {
     let live: Vec<(i64, &Generation)> = owned(input).filter(|(_, seen)| seen.live_set().is_some()).collect();
     let routed = live.iter().find(|(number, _)| Some(*number) == input.routed_to());
     let serving = routed.filter(|(_, seen)| serving_rank(seen).is_some());
@@ -102,7 +102,7 @@ fn placed(input: &Input, fresh: Progress) -> Progress {
     if active < fresh.current {
         return placed;
     }
-    // Whatever stands beside the newest generation may have queries left, so it is drained and not swept.
+    // A generation beside the newest one may have running queries, so it is drained and not swept.
     match live
         .iter()
         .map(|(number, _)| *number)
@@ -117,8 +117,8 @@ fn placed(input: &Input, fresh: Progress) -> Progress {
     }
 }
 
-/// Where the routing Service does not say it, the generation that most likely serves comes first. One that lacks all of
-/// its pods does not serve.
+/// Rank of a generation when the routing Service selects none: the one that most likely serves comes first. A
+/// generation without a ready pod does not serve.
 fn serving_rank(seen: &Generation) -> Option<u8> {
     match (seen.any_ready(), seen.all_ready()) {
         (true, true) => Some(0),
@@ -137,7 +137,7 @@ mod tests {
     use crate::plan::engine::fixture::{Case, engine};
 
     fn stopped_generation_4(case: &mut Case) {
-        let stopped = engine("a").replicas(0).whole(4).observed.generations;
+        let stopped = engine("a").replicas(0).complete(4).observed.generations;
         case.observed.generations.extend(stopped);
     }
 
@@ -145,14 +145,14 @@ mod tests {
     #[case::at_rest(engine("a").serving(3), Stable, 3, 3, None)]
     #[case::stopped(engine("a").replicas(0).serving(3), Stopped, 3, 3, None)]
     #[case::creating(engine("a").serving(3).generation(4, 1), Creating, 4, 3, None)]
-    #[case::draining(engine("a").whole(3).serving(4), Draining, 4, 4, Some(3))]
-    #[case::no_route_newest_ready(engine("a").whole(3).whole(4), Draining, 4, 4, Some(3))]
-    #[case::no_route_only_old_ready(engine("a").whole(3).generation(4, 1).lost_set(4), Creating, 4, 3, None)]
+    #[case::draining(engine("a").complete(3).serving(4), Draining, 4, 4, Some(3))]
+    #[case::no_route_newest_ready(engine("a").complete(3).complete(4), Draining, 4, 4, Some(3))]
+    #[case::no_route_only_old_ready(engine("a").complete(3).generation(4, 1).lost_set(4), Creating, 4, 3, None)]
     #[case::some_ready_beats_stopped(engine("a").generation(3, 1).but(stopped_generation_4), Creating, 4, 3, None)]
     #[case::none_ready(engine("a").generation(3, 0), Creating, 3, -1, None)]
-    #[case::route_at_dead_pods(engine("a").whole(3).generation(4, 0).routed(4), Creating, 4, 3, None)]
+    #[case::route_at_dead_pods(engine("a").complete(3).generation(4, 0).routed(4), Creating, 4, 3, None)]
     #[case::route_at_all_that_is_left(engine("a").generation(4, 0).routed(4), Stable, 4, 4, None)]
-    fn roles_are_read_from_the_cluster(
+    fn roles_are_derived_from_the_cluster(
         #[case] case: Case,
         #[case] phase: EnginePhase,
         #[case] current: i64,
@@ -181,14 +181,14 @@ mod tests {
     #[case::draining_nothing(engine("a").serving(3).counting(Draining, 3, 3, None))]
     #[case::draining_itself(engine("a").serving(3).counting(Draining, 3, 3, Some(3)))]
     #[case::draining_before_the_switch(engine("a").serving(3).counting(Draining, 3, 2, Some(1)))]
-    fn a_status_that_cannot_be_true_is_replaced(#[case] case: Case) {
+    fn an_inconsistent_status_is_replaced(#[case] case: Case) {
         let plan = case.plan();
         assert_eq!(plan.events[0].reason, "StatusRecovered");
         assert_eq!(plan.status.unwrap().current_generation, 3);
     }
 
     #[test]
-    fn numbers_never_go_down() {
+    fn numbers_never_decrease() {
         let case = engine("a").serving(3).counting(Stable, 9, 9, None).but(|case| {
             case.engine.status.as_mut().unwrap().phase = None;
         });
@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_was_never_counted_to_is_forgotten() {
+    fn a_number_beyond_the_highest_valid_one_is_discarded() {
         let absurd = engine("a").serving(3).counting(Stable, i64::MAX, i64::MAX, None);
         assert_eq!(absurd.plan().events[0].reason, "StatusRecovered");
         assert_eq!(absurd.status().current_generation, 3);
     }
 
     #[test]
-    fn objects_of_somebody_else_tell_nothing() {
+    fn foreign_objects_are_ignored() {
         let case = engine("a")
             .generation(9, 0)
             .lost_config(9)

@@ -1,19 +1,19 @@
-//! Schedule windows as spans of time: open or closed, and where the next and the last edge lie.
+//! Schedule windows as time spans: whether one is open, and when the next and the last change is.
 //!
 //! Windows are in UTC, where every day has 24 hours. A window opens at its start on each of its days and closes at its
-//! end, which lies on the next day if it is before the start. The end itself is outside. A window that ends as it
-//! starts is empty; one that ends at `24:00` lasts until midnight. Overlapping and adjoining windows are one.
+//! end, which is on the next day if it is before the start. The end itself is outside. A window whose end equals its
+//! start is empty; one that ends at `24:00` lasts until midnight. Overlapping and adjacent windows are merged.
 
 use firebolt_api::{ScheduleWindow, Weekday};
 use jiff::civil;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 
-/// Further than the longest distance between two edges: one week, plus a window that began the day before.
+/// Longer than the longest distance between two changes: one week, plus a window that began the day before.
 const HORIZON_DAYS: i64 = 9;
 const MINUTES_PER_DAY: i64 = 24 * 60;
 
-/// The open spans around a moment, in order and apart from each other.
+/// The open spans around a time, in order and without overlap.
 pub(super) struct Spans {
     spans: Vec<(Timestamp, Timestamp)>,
     now: Timestamp,
@@ -37,7 +37,7 @@ impl Spans {
         self.containing().is_some()
     }
 
-    /// The next moment at which the schedule opens or closes. None if it never does.
+    /// The next time at which the schedule opens or closes, if any.
     pub fn next_edge(&self) -> Option<Timestamp> {
         let edge = match self.containing() {
             Some((_, end)) => end,
@@ -47,12 +47,12 @@ impl Spans {
                 .map(|&(start, _)| start)
                 .find(|&start| start > self.now)?,
         };
-        // A span that reaches the horizon only seems to end there.
+        // A span that reaches the horizon does not necessarily end there.
         let within = edge.duration_since(self.now) < SignedDuration::from_hours(24 * (HORIZON_DAYS - 1));
         within.then_some(edge)
     }
 
-    /// The last moment at which the schedule closed, if that was within the last week and it is closed now.
+    /// The last time at which the schedule closed, if that was within the last week and it is closed now.
     pub fn last_close(&self) -> Option<Timestamp> {
         let ends = self.spans.iter().map(|&(_, end)| end);
         ends.filter(|&end| end <= self.now).max()
@@ -66,7 +66,7 @@ impl Spans {
     }
 }
 
-/// The span of a window that opens on a day, if it does.
+/// The span of a window that opens on this day, if it does.
 fn span_on(window: &ScheduleWindow, day: civil::Date) -> Option<(Timestamp, Timestamp)> {
     if !window.days.is_empty() && !window.days.contains(&weekday(day)) {
         return None;
@@ -83,7 +83,7 @@ fn span_on(window: &ScheduleWindow, day: civil::Date) -> Option<(Timestamp, Time
     (length > 0).then_some((opens, closes))
 }
 
-/// `08:30` in minutes, up to and including `24:00`. The schema lets nothing else through; what got past it is no window.
+/// `08:30` in minutes, up to and including `24:00`. The schema accepts nothing else; an invalid text is not a window.
 fn minute_of_day(text: &str) -> Option<i64> {
     let (hours, minutes) = text.split_once(':')?;
     let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn adjoining_windows_have_no_edge_between_them() {
+    fn adjacent_windows_have_no_change_between_them() {
         let windows = [window("08:00", "12:00", &[]), window("12:00", "18:00", &[])];
         let spans = Spans::around(&windows, at("2026-11-16T09:00:00Z"));
         assert_eq!(spans.next_edge(), Some(at("2026-11-16T18:00:00Z")));
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(spans.last_close(), Some(at("2026-11-16T12:00:00Z")));
     }
 
-    /// What a person would do with a wall clock and a list: look at the minute and the day.
+    /// A simple implementation to compare with: check the minute and the day.
     fn oracle(windows: &[ScheduleWindow], now: Timestamp) -> bool {
         let clock = Offset::UTC.to_datetime(now);
         let minute = i64::from(clock.hour()) * 60 + i64::from(clock.minute());
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn windows_agree_with_a_wall_clock_minute_by_minute(
+        fn windows_agree_with_a_simple_implementation_minute_by_minute(
             windows in proptest::collection::vec(any_window(), 0..4),
             first in 0i64..20_000_000,
         ) {
@@ -227,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn the_next_edge_is_the_first_minute_that_differs(
+        fn the_next_change_is_the_first_minute_that_differs(
             windows in proptest::collection::vec(any_window(), 0..4),
             minute in 29_000_000i64..49_000_000,
             second in 0i64..60,

@@ -1,4 +1,4 @@
-//! The next status, the one write of it per pass, and what its changes tell people.
+//! The next status, which is written once per reconcile, and the events about its changes.
 
 use std::time::Duration;
 
@@ -10,61 +10,62 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::auto_stop;
 use super::input::{GateCause, Input};
 use super::output::Plan;
-use super::phase::{Progress, Step, matches_desired};
-use super::ready::{self, Facts, Verdict};
+use super::phase::{Transition, matches_desired, rollout_message};
+use super::progress::Progress;
+use super::ready::{self, EngineReadiness, Facts};
 use crate::plan::Event;
-use crate::plan::condition::{self, Said};
+use crate::plan::condition::{self, ConditionUpdate};
 
 /// The first status of a new engine.
 pub(super) fn first(input: &Input, progress: Progress) -> Plan {
-    let mut status = based_on(input, progress);
-    let verdict = Verdict {
+    let mut status = based_on(input, progress, None);
+    let readiness = EngineReadiness {
         ready: false,
         reason: EngineReason::Initializing.to_string(),
-        message: "The engine was just seen for the first time.".to_owned(),
+        message: "The operator has started to create the engine.".to_owned(),
         actionable: false,
     };
-    set_ready(input, &mut status, &verdict);
-    let message = format!("Generation {} rolls out: the engine is new.", progress.current);
+    set_ready(input, &mut status, &readiness);
+    let message = rollout_message(progress.current, "the engine was created");
     finish(
         input,
         status,
-        Step::stay(progress, Vec::new()),
+        Transition::stay(progress, Vec::new()),
         vec![Event::normal(event_reason(progress.phase), message)],
     )
 }
 
-/// The status was read from the cluster. Nothing is written before it is persisted.
+/// The status was derived from the cluster. Nothing is written before it is persisted.
 pub(super) fn recovered(input: &Input, progress: Progress) -> Plan {
-    let mut status = based_on(input, progress);
+    let mut status = based_on(input, progress, None);
     set_conditions(input, &mut status, progress);
     let serving = match progress.active {
-        Some(active) => format!("generation {active} serves"),
-        None => "no generation serves".to_owned(),
+        Some(active) => format!("generation {active} is serving queries"),
+        None => "no generation is serving queries".to_owned(),
     };
     let message = format!(
-        "The status was lost or could not be true. It was read from the cluster again: the newest generation is {}, \
+        "The status was missing or inconsistent and was restored from the cluster: the newest generation is {}, \
          {serving}.",
         progress.current
     );
     finish(
         input,
         status,
-        Step::stay(progress, Vec::new()),
+        Transition::stay(progress, Vec::new()),
         vec![Event::warning("StatusRecovered", message)],
     )
 }
 
-/// The end of an ordinary pass.
+/// The end of an ordinary reconcile.
 pub(super) fn conclude(
     input: &Input,
     before: Progress,
-    step: Step,
-    auto_stop: Option<auto_stop::Decision>,
+    step: Transition,
+    auto_stop: Option<auto_stop::AutoStopDecision>,
     mut events: Vec<Event>,
 ) -> Plan {
     let after = step.progress;
-    let mut status = based_on(input, after);
+    let mut status = based_on(input, after, step.cause.as_deref());
     if after.is_terminal() && matches_desired(input, after.current) {
         status.observed_generation = input.engine.metadata.generation;
     }
@@ -76,7 +77,7 @@ pub(super) fn conclude(
             status.auto_stop_reason = Some(AutoStopReason::Disabled);
             status.last_activity_time = None;
         } else if !before.is_terminal() {
-            // However long the pods took, the engine gets one full idle time once it serves.
+            // However long the pods took to start, the engine gets one full idle timeout from now on.
             status.last_activity_time = Some(Time(input.now));
         }
     }
@@ -87,38 +88,43 @@ pub(super) fn conclude(
     finish(input, status, step, events)
 }
 
-/// The status of an engine that is going: only what holds it up is added.
+/// The status of an engine that is being deleted: only what blocks the deletion is added.
 pub(super) fn deleting(input: &Input, reason: EngineReason, held: &[String]) -> Option<FireboltEngineStatus> {
     if held.is_empty() {
         return None;
     }
     let mut status = input.engine.status.clone()?;
-    let verdict = Verdict {
+    let readiness = EngineReadiness {
         ready: false,
         reason: reason.to_string(),
         message: held.join("\n"),
         actionable: true,
     };
-    set_ready(input, &mut status, &verdict);
+    set_ready(input, &mut status, &readiness);
     changed(input, status)
 }
 
-fn finish(input: &Input, status: FireboltEngineStatus, step: Step, events: Vec<Event>) -> Plan {
+fn finish(input: &Input, status: FireboltEngineStatus, step: Transition, events: Vec<Event>) -> Plan {
     let status = changed(input, status);
     let moved = status.as_ref().is_some_and(|status| {
         let before = input.engine.status.as_ref();
         before.and_then(Progress::of) != Progress::of(status)
     });
-    let look_again = if moved { Some(Duration::ZERO) } else { step.look_again };
+    let requeue_after = if moved {
+        Some(Duration::ZERO)
+    } else {
+        step.requeue_after
+    };
     Plan {
         writes: step.writes,
         status,
         events,
-        look_again,
+        requeue_after,
+        throttle: None,
     }
 }
 
-/// The status, stamped, if it says anything new.
+/// The status with the current time, if anything changed.
 fn changed(input: &Input, mut status: FireboltEngineStatus) -> Option<FireboltEngineStatus> {
     let before = input.engine.status.as_ref();
     status.last_reconciled = before.and_then(|before| before.last_reconciled.clone());
@@ -129,8 +135,13 @@ fn changed(input: &Input, mut status: FireboltEngineStatus) -> Option<FireboltEn
     Some(status)
 }
 
-fn based_on(input: &Input, progress: Progress) -> FireboltEngineStatus {
+/// The next status but for its conditions. Without a new cause, the one of the current rollout is kept.
+fn based_on(input: &Input, progress: Progress, cause: Option<&str>) -> FireboltEngineStatus {
     let before = input.engine.status.clone();
+    let known = before
+        .as_ref()
+        .filter(|before| before.current_generation == progress.current);
+    let cause = cause.or_else(|| known.and_then(|before| before.rollout_cause.as_deref()));
     let pods = progress.active.map(|active| input.generation(active).pods.total);
     let engine = format!("{}={}", Label::Engine, input.names().0);
     let selector = match progress.active {
@@ -143,6 +154,7 @@ fn based_on(input: &Input, progress: Progress) -> FireboltEngineStatus {
         active_generation: progress.active.unwrap_or(-1),
         draining_generation: progress.draining,
         phase: Some(progress.phase),
+        rollout_cause: cause.map(str::to_owned),
         replicas: Some(pods.unwrap_or(0)),
         selector: Some(selector),
         last_reconciled: before.as_ref().and_then(|before| before.last_reconciled.clone()),
@@ -153,17 +165,13 @@ fn based_on(input: &Input, progress: Progress) -> FireboltEngineStatus {
     }
 }
 
-/// Sets both conditions; what a person must act on comes back as an event, once.
+/// Sets both conditions. Returns an event if a person has to act and has not been informed yet.
 fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Progress) -> Option<Event> {
     let instance = match input.desired {
-        Ok(_) => Some((
-            true,
-            EngineReason::InstanceReady,
-            "The instance can be used.".to_owned(),
-        )),
+        Ok(_) => Some((true, EngineReason::InstanceReady, "The instance is ready.".to_owned())),
         Err(gate) => match gate.cause {
             GateCause::InstanceNotReady => Some((false, EngineReason::InstanceNotReady, gate.message.clone())),
-            // The instance is not what is wrong; the condition keeps what it said.
+            // The instance is not the cause; its condition is kept.
             GateCause::ClassUnready
             | GateCause::TemplateRejected
             | GateCause::BoundsExceeded
@@ -180,24 +188,28 @@ fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Pr
             message,
         );
     }
-    let verdict = ready::verdict(&Facts { input, progress });
-    let news = set_ready(input, status, &verdict);
-    (news && verdict.actionable).then(|| Event::warning(verdict.reason, verdict.message))
+    let readiness = ready::readiness(&Facts {
+        input,
+        progress,
+        cause: status.rollout_cause.as_deref(),
+    });
+    let changed_ready = set_ready(input, status, &readiness);
+    (changed_ready && readiness.actionable).then(|| Event::warning(readiness.reason, readiness.message))
 }
 
-fn set_ready(input: &Input, status: &mut FireboltEngineStatus, verdict: &Verdict) -> bool {
-    let message = verdict.message.clone();
+fn set_ready(input: &Input, status: &mut FireboltEngineStatus, readiness: &EngineReadiness) -> bool {
+    let message = readiness.message.clone();
     set_condition(
         input,
         status,
         EngineCondition::Ready,
-        verdict.ready,
-        &verdict.reason,
+        readiness.ready,
+        &readiness.reason,
         message,
     )
 }
 
-/// Says whether reason or message are new.
+/// Returns whether the reason or the message changed.
 fn set_condition(
     input: &Input,
     status: &mut FireboltEngineStatus,
@@ -206,7 +218,7 @@ fn set_condition(
     reason: &str,
     message: String,
 ) -> bool {
-    let said = Said {
+    let update = ConditionUpdate {
         type_: kind.into(),
         holds,
         reason,
@@ -214,7 +226,7 @@ fn set_condition(
     };
     condition::set(
         &mut status.conditions,
-        said,
+        update,
         input.engine.metadata.generation,
         input.now,
     )
@@ -241,7 +253,7 @@ mod tests {
     use crate::plan::engine::fixture::{Case, engine, minutes_ago};
 
     #[test]
-    fn a_pass_without_news_writes_no_status() {
+    fn a_reconcile_without_changes_writes_no_status() {
         let case = engine("a").serving(0).at(Stable).reported();
         assert_eq!(
             case.but(|case| case.now += jiff::SignedDuration::from_hours(1))
@@ -249,6 +261,30 @@ mod tests {
                 .status,
             None
         );
+    }
+
+    #[test]
+    fn the_cause_of_a_rollout_is_kept_until_the_next_one() {
+        let caused = |case: Case, cause: &str| {
+            case.but(|case| case.engine.status.as_mut().unwrap().rollout_cause = Some(cause.to_owned()))
+        };
+        let started = engine("a").serving(0).at(Stable).desired_hash("new");
+        let drained = engine("a")
+            .complete(0)
+            .serving(1)
+            .at(Draining)
+            .counted(0, Drain::Drained);
+        let abandoned = engine("a").serving(0).generation(1, 1).at(Creating).desired_hash("new");
+        for (case, expected) in [
+            (started, "its spec or class changed"),
+            (drained, "earlier"),
+            (abandoned, "its spec or class changed"),
+        ] {
+            assert_eq!(
+                caused(case, "earlier").status().rollout_cause.as_deref(),
+                Some(expected)
+            );
+        }
     }
 
     #[test]
@@ -264,12 +300,12 @@ mod tests {
     #[test]
     fn the_finalizer_comes_first() {
         let plan = engine("a").but(|case| case.engine.metadata.finalizers = None).plan();
-        assert_eq!(plan.writes, [crate::plan::engine::Write::AddFinalizer]);
+        assert_eq!(plan.writes, [crate::plan::engine::EngineWrite::AddFinalizer]);
         assert_eq!(plan.status, None);
     }
 
     #[test]
-    fn the_transition_time_moves_with_the_status_only() {
+    fn the_transition_time_changes_only_with_the_status() {
         let time = |case: &Case| case.ready().last_transition_time;
         let case = engine("a").serving(0).at(Stable).reported();
         let earlier = case.but(|case| {
@@ -288,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_must_act_on_is_told_once() {
+    fn an_actionable_problem_is_reported_once() {
         let blocked = engine("a").serving(0).at(Stable).gate(GateCause::BoundsExceeded);
         let warnings = |case: &Case| {
             let events = case.plan().events;
@@ -307,35 +343,35 @@ mod tests {
     }
 
     #[test]
-    fn the_observed_generation_follows_when_the_roll_is_over() {
+    fn the_observed_generation_is_set_when_the_rollout_is_complete() {
         assert_eq!(engine("a").serving(0).at(Stable).status().observed_generation, Some(1));
         assert_eq!(
             engine("a")
                 .serving(0)
                 .at(Stable)
-                .wants("new")
+                .desired_hash("new")
                 .status()
                 .observed_generation,
             None
         );
         let observed = |case: Case| case.status().observed_generation;
-        assert_eq!(observed(engine("a").whole(0).serving(1).at(Draining)), None);
+        assert_eq!(observed(engine("a").complete(0).serving(1).at(Draining)), None);
         let blocked = engine("a").serving(0).at(Stable).gate(GateCause::ClassUnready);
         assert_eq!(observed(blocked), None);
     }
 
     #[test]
-    fn auto_stop_is_called_disabled_only_by_an_engine_at_rest_whose_policy_is_known() {
-        let said = |case: Case| case.status().auto_stop_reason;
+    fn auto_stop_is_reported_as_disabled_only_if_the_engine_is_stable_and_its_policy_known() {
+        let reason = |case: Case| case.status().auto_stop_reason;
         let at_rest = engine("a").serving(0).at(Stable);
-        assert_eq!(said(at_rest.clone()), Some(AutoStopReason::Disabled));
-        assert_eq!(said(at_rest.gate(GateCause::ClassUnready)), None);
-        assert_eq!(said(engine("a").generation(0, 1).at(Creating)), None);
+        assert_eq!(reason(at_rest.clone()), Some(AutoStopReason::Disabled));
+        assert_eq!(reason(at_rest.gate(GateCause::ClassUnready)), None);
+        assert_eq!(reason(engine("a").generation(0, 1).at(Creating)), None);
     }
 
     #[test]
-    fn an_engine_that_comes_to_rest_gets_a_full_idle_time() {
-        let case = engine("a").whole(0).serving(1).at(Draining).auto_stop(&[]);
+    fn an_engine_that_becomes_stable_gets_a_full_idle_timeout() {
+        let case = engine("a").complete(0).serving(1).at(Draining).auto_stop(&[]);
         let rolled = case.last_used(minutes_ago(60)).counted(0, Drain::Drained);
         let cleaning = rolled.reported();
         assert_eq!(cleaning.status().last_activity_time, Some(Time(case_now())));

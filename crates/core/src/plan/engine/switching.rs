@@ -1,25 +1,33 @@
-//! Switching: the routing Service moves to the new generation, and is seen there.
+//! Switching: the routing Service is pointed to the new generation, and the change is observed.
 
 use firebolt_api::EnginePhase;
 
 use super::input::Input;
 use super::notice;
-use super::output::Write;
-use super::phase::{Progress, Step};
+use super::output::EngineWrite;
+use super::phase::Transition;
+use super::progress::Progress;
 
-pub(super) fn step(input: &Input, before: Progress) -> Step {
+pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let new = before.current;
     let seen = input.generation(new);
     let routed = input.routed_to() == Some(new);
     if seen.live_set().is_none() || (!routed && (!seen.all_ready() || seen.emptied())) {
-        // Nothing is lost by going back: creating sends the route to the active generation if it has moved already.
-        let why = format!("Generation {new} is no longer ready; the switch waits for its pods.");
-        return Step::go(before.at(EnginePhase::Creating), why);
+        // Going back is safe: creating points the route to the active generation if it has already been switched.
+        let why = format!("Generation {new} is no longer ready; waiting for its pods before switching queries.");
+        return Transition::to(before.at(EnginePhase::Creating), why);
     }
-    if !routed && notice::rest(input, new).is_some() {
-        // Pods that were not ready when the switch was decided on are now, and keep their queries for the notice.
-        let why = format!("Generation {new} has no pods; queries stay where they are until every gateway knows.");
-        return Step::go(before.at(EnginePhase::Creating), why);
+    if let Some(remaining) = notice::remaining(input, new).filter(|_| !routed) {
+        if input.routed_to().is_none() {
+            let why = "The routing Service is missing; restoring it for the generation with ready pods.".to_owned();
+            return Transition::to(before.at(EnginePhase::Creating), why);
+        }
+        // The notice is measured in whole seconds of two clocks, so it may seem to have a moment left although it was
+        // over when the switch was decided. Going back would restart it.
+        return Transition {
+            requeue_after: Some(remaining),
+            ..Transition::stay(before, Vec::new())
+        };
     }
     if !routed {
         let ours = input
@@ -27,11 +35,11 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
             .routing
             .as_ref()
             .is_none_or(|routing| routing.meta.owned && !routing.meta.terminating);
-        let flip = ours.then_some(Write::ApplyRoutingService { generation: new });
-        // Seeing the Service at the new generation is the next pass: a write whose answer was lost looks the same.
-        return Step {
-            look_again: ours.then_some(std::time::Duration::ZERO),
-            ..Step::stay(before, flip.into_iter().collect())
+        let flip = ours.then_some(EngineWrite::ApplyRoutingService { generation: new });
+        // The switch is observed in the next reconcile: a write whose response was lost looks the same.
+        return Transition {
+            requeue_after: ours.then_some(std::time::Duration::ZERO),
+            ..Transition::stay(before, flip.into_iter().collect())
         };
     }
     let switched = Progress {
@@ -44,14 +52,14 @@ pub(super) fn step(input: &Input, before: Progress) -> Step {
                 draining: Some(old),
                 ..switched.at(EnginePhase::Draining)
             };
-            Step::go(
+            Transition::to(
                 draining,
-                format!("Queries go to generation {new}; generation {old} finishes its own."),
+                format!("Switched queries to generation {new}; draining generation {old}."),
             )
         }
-        Some(_) | None => Step::go(
+        Some(_) | None => Transition::to(
             switched.finished(input.replicas()),
-            format!("Queries go to generation {new}."),
+            format!("Switched queries to generation {new}."),
         ),
     }
 }
@@ -66,40 +74,40 @@ mod tests {
     use crate::plan::engine::fixture::{engine, route_to};
 
     #[test]
-    fn the_route_is_moved_and_the_status_waits_until_it_is_seen() {
-        let case = engine("a").serving(0).whole(1).at(Switching);
+    fn the_route_is_switched_and_the_status_waits_until_that_is_observed() {
+        let case = engine("a").serving(0).complete(1).at(Switching);
         assert_eq!(case.plan().writes, [route_to(1)]);
         assert_eq!(case.status().phase, Some(Switching));
-        assert_eq!(case.reported().plan().look_again, Some(std::time::Duration::ZERO));
+        assert_eq!(case.reported().plan().requeue_after, Some(std::time::Duration::ZERO));
     }
 
     #[test]
-    fn a_generation_that_somebody_scaled_to_nothing_gets_no_queries() {
-        let emptied = engine("a").serving(0).whole(1).at(Switching).emptied(1);
+    fn a_generation_that_another_client_scaled_to_zero_gets_no_queries() {
+        let emptied = engine("a").serving(0).complete(1).at(Switching).emptied(1);
         assert_eq!(emptied.plan().writes, []);
         assert_eq!(emptied.status().phase, Some(Creating));
     }
 
     #[test]
-    fn a_service_that_goes_is_awaited() {
+    fn the_deletion_of_a_terminating_service_is_awaited() {
         let case = engine("a")
             .serving(0)
-            .whole(1)
+            .complete(1)
             .at(Switching)
             .routing(|routing| routing.meta.terminating = true);
         assert_eq!(case.plan().writes, []);
-        assert_eq!(case.reported().plan().look_again, None);
+        assert_eq!(case.reported().plan().requeue_after, None);
     }
 
     #[test]
-    fn a_route_that_has_moved_stays_while_pods_are_not_ready() {
-        let case = engine("a").whole(0).generation(1, 1).routed(1);
+    fn a_switched_route_stays_while_pods_are_not_ready() {
+        let case = engine("a").complete(0).generation(1, 1).routed(1);
         let status = case.counting(Switching, 1, 0, None).status();
         assert_eq!(status.phase, Some(Draining));
     }
 
     #[test]
-    fn the_route_does_not_move_to_pods_that_are_not_ready() {
+    fn the_route_is_not_switched_to_pods_that_are_not_ready() {
         let case = engine("a").serving(0).generation(1, 1).at(Switching);
         assert_eq!(case.plan().writes, []);
         assert_eq!(case.status().phase, Some(Creating));
@@ -108,7 +116,7 @@ mod tests {
     #[test]
     fn a_stateful_set_that_is_lost_is_created_again_first() {
         let case = engine("a")
-            .whole(0)
+            .complete(0)
             .serving(1)
             .counting(Switching, 1, 0, None)
             .lost_set(1);
@@ -116,8 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn the_old_generation_is_drained_once_the_route_is_seen() {
-        let status = engine("a").whole(0).serving(1).counting(Switching, 1, 0, None).status();
+    fn the_old_generation_is_drained_once_the_switch_is_observed() {
+        let status = engine("a")
+            .complete(0)
+            .serving(1)
+            .counting(Switching, 1, 0, None)
+            .status();
         assert_eq!((status.phase, status.active_generation), (Some(Draining), 1));
         assert_eq!(status.draining_generation, Some(0));
     }
@@ -135,27 +147,27 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_does_not_hold_the_switch_up() {
+    fn a_gate_does_not_block_the_switch() {
         let case = engine("a")
             .serving(0)
-            .whole(1)
+            .complete(1)
             .at(Switching)
             .gate(GateCause::InstanceNotReady);
         assert_eq!(case.plan().writes, [route_to(1)]);
     }
 
     #[test]
-    fn a_service_of_somebody_else_stops_the_switch_and_is_named() {
+    fn a_foreign_service_blocks_the_switch_and_is_reported() {
         let case = engine("a")
             .serving(0)
-            .whole(1)
+            .complete(1)
             .at(Switching)
             .routing(|routing| routing.meta.owned = false);
         assert_eq!(case.plan().writes, []);
         let warned = |event: &Event| {
             event
                 .message
-                .contains("Service a-service (uid routing) belongs to somebody else")
+                .contains("Service a-service (uid routing) is not owned by the engine")
         };
         assert!(case.plan().events.iter().any(warned));
         let conditions = case.plan().status.expect("a status").conditions;

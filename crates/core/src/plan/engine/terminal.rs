@@ -1,27 +1,28 @@
-//! Stable and stopped: at rest. The two differ in name only.
+//! Stable and stopped: no rollout is in progress. The two differ in name only.
 
 use super::input::Input;
-use super::phase::{Progress, Step, drift, repair, route, terminal_phase};
+use super::phase::{Transition, drift, repair, route};
+use super::progress::{Progress, terminal_phase};
 use super::{auto_stop, notice};
 
-pub(super) fn step(input: &Input, before: Progress) -> Step {
+pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let routed = route(input, before.current, None);
     let Ok(desired) = input.desired else {
-        return Step {
-            look_again: notice::rest(input, before.current),
-            ..Step::stay(before, routed.into_iter().collect())
+        return Transition {
+            requeue_after: notice::remaining(input, before.current),
+            ..Transition::stay(before, routed.into_iter().collect())
         };
     };
     if let Some(why) = drift(input, desired, before.current) {
         let next = before.next_generation();
-        return Step::go(next, format!("Generation {} rolls out: {why}.", next.current));
+        return Transition::roll_out(next, why);
     }
     let mut writes = repair(input, before.current);
     writes.extend(routed);
-    Step {
+    Transition {
         auto_stop: auto_stop::decide(input, before),
-        look_again: notice::rest(input, before.current),
-        ..Step::stay(before.at(terminal_phase(input.replicas())), writes)
+        requeue_after: notice::remaining(input, before.current),
+        ..Transition::stay(before.at(terminal_phase(input.replicas())), writes)
     }
 }
 
@@ -30,35 +31,35 @@ mod tests {
     use firebolt_api::EnginePhase::{Creating, Stable, Stopped};
 
     use crate::plan::engine::fixture::{engine, route_to};
-    use crate::plan::engine::{GateCause, Write};
+    use crate::plan::engine::{EngineWrite, GateCause};
 
     #[test]
-    fn an_engine_at_rest_is_left_alone() {
+    fn a_stable_engine_is_not_modified() {
         let plan = engine("a").serving(3).at(Stable).plan();
         assert_eq!(plan.writes, []);
-        assert_eq!(plan.look_again, None);
+        assert_eq!(plan.requeue_after, None);
     }
 
     #[test]
     fn a_new_generation_is_only_announced() {
-        let plan = engine("a").serving(3).at(Stable).wants("new").plan();
+        let plan = engine("a").serving(3).at(Stable).desired_hash("new").plan();
         assert_eq!(plan.writes, []);
         let status = plan.status.unwrap();
         assert_eq!((status.phase, status.current_generation), (Some(Creating), 4));
         assert_eq!(status.active_generation, 3);
         assert_eq!(
             plan.events[0].message,
-            "Generation 4 rolls out: its specification or class changed."
+            "Rolling out generation 4: its spec or class changed."
         );
     }
 
     #[test]
-    fn a_lost_or_tampered_stateful_set_rolls() {
+    fn a_missing_or_modified_stateful_set_causes_a_rollout() {
         for (engine, why) in [
-            (engine("a").serving(0).lost_set(0), "StatefulSet a-g0 is gone"),
+            (engine("a").serving(0).lost_set(0), "StatefulSet a-g0 is missing"),
             (
                 engine("a").serving(0).set(0, |set| set.tampered = true),
-                "StatefulSet a-g0 was changed by somebody else",
+                "StatefulSet a-g0 was modified by another client",
             ),
             (
                 engine("a").serving(0).set(0, |set| set.meta.terminating = true),
@@ -81,8 +82,8 @@ mod tests {
             .unrouted()
             .plan();
         let expected = [
-            Write::ApplyConfigMap { generation: 2 },
-            Write::ApplyHeadlessService { generation: 2 },
+            EngineWrite::ApplyConfigMap { generation: 2 },
+            EngineWrite::ApplyHeadlessService { generation: 2 },
             route_to(2),
         ];
         assert_eq!(plan.writes, expected);
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_stops_the_roll_but_not_the_repair_of_the_route() {
+    fn a_gate_blocks_the_rollout_but_not_the_repair_of_the_route() {
         let plan = engine("a")
             .serving(2)
             .at(Stable)
@@ -111,20 +112,20 @@ mod tests {
     }
 
     #[test]
-    fn the_routing_service_of_somebody_else_or_one_that_goes_is_left_alone() {
+    fn a_foreign_or_terminating_routing_service_is_not_modified() {
         let lost = engine("a")
             .serving(2)
             .at(Stable)
             .routing(|routing| routing.target = None);
         let foreign = lost.clone().routing(|routing| routing.meta.owned = false);
         assert_eq!(foreign.plan().writes, []);
-        let going = lost.clone().routing(|routing| routing.meta.terminating = true);
-        assert_eq!(going.plan().writes, []);
+        let terminating = lost.clone().routing(|routing| routing.meta.terminating = true);
+        assert_eq!(terminating.plan().writes, []);
         assert_eq!(lost.plan().writes, [route_to(2)]);
     }
 
     #[test]
-    fn a_routing_service_that_was_changed_is_repaired() {
+    fn a_modified_routing_service_is_repaired() {
         let case = engine("a")
             .serving(2)
             .at(Stable)

@@ -1,4 +1,4 @@
-//! Classes in every state, for tests: `class().bound(&["a"]).deleting()`.
+//! Fixtures of classes: `class().bound(&["a"]).deleting()`.
 
 use firebolt_api::FireboltEngineClass;
 use firebolt_api::condition::Condition;
@@ -7,17 +7,18 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::{Input, Observed, Plan, Source, plan};
+use super::{Input, Limits, Observed, Plan, Source, plan};
 
-/// One situation.
+/// One test case.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub class: FireboltEngineClass,
     pub observed: Observed,
     pub now: Timestamp,
+    pub limits: Limits,
 }
 
-/// A class with our finalizer that nobody has looked at yet, and that no engine refers to.
+/// A class with the finalizer of the operator that has not been reconciled yet, and that no engine references.
 pub(super) fn class() -> Case {
     let metadata = json!({
         "name": "large", "namespace": "data", "uid": "class", "generation": 1,
@@ -34,6 +35,7 @@ pub(super) fn class() -> Case {
             source: Source::Watched,
         },
         now: "2026-11-16T12:00:00Z".parse().expect("a time"),
+        limits: Limits::default(),
     }
 }
 
@@ -48,7 +50,7 @@ impl Case {
         self
     }
 
-    /// These engines refer to it.
+    /// These engines reference it.
     pub fn bound(self, names: &[&str]) -> Self {
         self.but(|case| case.observed.bound = owned(names))
     }
@@ -71,17 +73,17 @@ impl Case {
         })
     }
 
-    /// Edited to set what belongs to the operator.
+    /// Edited to set a field that the operator manages.
     pub fn bad(self) -> Self {
         self.template(&json!({ "spec": { "containers": [{ "name": "engine", "command": ["sh"] }] } }))
     }
 
-    /// Its finalizers are these.
+    /// Sets its finalizers.
     pub fn finalizers(self, names: &[&str]) -> Self {
         self.but(|case| case.class.metadata.finalizers = Some(owned(names)))
     }
 
-    /// It is being deleted, which Kubernetes counts as an edit.
+    /// It is being deleted, which increments the generation.
     pub fn deleting(self) -> Self {
         self.but(|case| {
             case.class.metadata.deletion_timestamp = Some(Time(case.now));
@@ -89,7 +91,7 @@ impl Case {
         })
     }
 
-    /// A minute later, with what was planned done.
+    /// A minute later, with the plan applied.
     pub fn done(self) -> Self {
         let status = self.plan().status;
         self.but(|case| {
@@ -117,6 +119,7 @@ impl Case {
         Input {
             class: &self.class,
             observed: &self.observed,
+            limits: self.limits,
             now: self.now,
         }
     }

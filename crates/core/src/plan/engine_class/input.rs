@@ -1,41 +1,54 @@
-//! What a decision is made from: the class, the engines that refer to it, and the time.
+//! The input of a plan: the class, the engines that reference it, and the time.
 //!
 //! # What the caller owes
 //!
-//! - A failed read is an error of the pass, never an absence in [`Observed`].
-//! - Watch caches will do for a first decision. If [`Plan::needs_live_reads`](super::Plan::needs_live_reads) says so, the
-//!   engines are listed live and the decision is made again.
+//! - A failed read is an error of the reconcile, never an absence in [`Observed`].
+//! - Watch caches are sufficient for a first plan. If [`Plan::reads_needed`](super::Plan::reads_needed) asks for more, the
+//!   engines are listed live and the plan is made again.
+
+use std::time::Duration;
 
 use firebolt_api::FireboltEngineClass;
 use jiff::Timestamp;
 
-/// Everything that one decision is made from.
+/// Everything that a plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The class as it was read.
+    /// The class, as read in this reconcile.
     pub class: &'a FireboltEngineClass,
-    /// Who refers to it.
+    /// The engines that reference it.
     pub observed: &'a Observed,
-    /// The time.
+    /// What earlier reconciles limit this one to.
+    pub limits: Limits,
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// The engines in the namespace of a class, as far as they concern it.
+/// What earlier reconciles of the same process limit this one to. The default limits nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// How long the next reconcile has to wait if this one corrects drift; `None` unless drift was corrected often lately,
+    /// because another client keeps changing it back.
+    pub drift: Option<Duration>,
+}
+
+/// The engines in the namespace of a class that concern it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// Those that refer to it, by name. One that is being deleted refers to it to its end.
+    /// Names of the engines that reference it, including engines that are being deleted.
     pub bound: Vec<String>,
-    /// Those that cannot be read, by name: nobody knows what they refer to. Needed only once the class is being deleted.
+    /// Names of the engines that cannot be read, so that their class is unknown. Needed only once the class is being
+    /// deleted.
     pub unreadable: Vec<String>,
-    /// Where this was seen.
+    /// Source of this observation.
     pub source: Source,
 }
 
-/// Where something was seen.
+/// Source of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// In the watch caches, which may lag behind and hold only what the operator is told to look after.
+    /// The watch caches, which may be stale and contain only objects that match the label selector of the operator.
     Watched,
-    /// In a list that the API server made of everything there is.
+    /// A live list of all objects.
     Live,
 }

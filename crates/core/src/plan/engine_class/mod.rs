@@ -1,16 +1,16 @@
-//! The decision of one pass over an engine class: what to write, what to report, when to look again.
+//! What one reconcile of an engine class does: writes, status, events and requeue.
 //!
 //! ```text
-//!   (new) ──► finalizer ──► counted and judged ──► (deletion asked for) ──► no engine refers to it ──► finalizer off
+//!   (new) ──► finalizer ──► counted, validated ──► (deletion requested) ──► no engine references it ──► finalizer removed
 //!                             ▲            │                                  ▲             │
 //!                             └────────────┘                                  └─────────────┘
-//!                        engines come and go, edits                        blocked, with names
+//!                      engines or template change                       blocked, naming the engines
 //! ```
 //!
-//! A class makes nothing and rolls nothing: its engines read it for themselves. What is decided here is what its status
-//! says, and whether it may go.
+//! A class creates no objects: its engines read it themselves. The plan determines its status and whether it may be
+//! deleted.
 //!
-//! [`plan`] reads no clock and does no I/O. What it relies on is said in [`Input`]'s module and in [`Plan`].
+//! [`plan`] reads no clock and does no I/O. Its assumptions are documented in the module of [`Input`] and in [`Plan`].
 
 mod input;
 mod output;
@@ -25,43 +25,58 @@ use std::time::Duration;
 
 use firebolt_api::key::Finalizer;
 
-pub use input::{Input, Observed, Source};
-pub use output::{Plan, Write};
+pub use input::{Input, Limits, Observed, Source};
+pub use output::{ClassWrite, Plan};
 
-/// How often a live look is repeated while engines that the watches do not show hold a deletion up: those outside of the
-/// label selector come and go unseen.
+/// How often engines are listed live while engines that the watches do not show block a deletion: those that do not
+/// match the label selector cause no watch events.
 const UNSEEN: Duration = Duration::from_secs(30);
 
-/// Decides on one pass.
+/// How long a class is not reconciled after its number of engines changed: engines come and go in great numbers, and nobody
+/// needs each number in between.
+const COUNT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Plans one reconcile.
 #[must_use]
 pub fn plan(input: &Input) -> Plan {
+    let plan = unlimited(input);
+    let throttle = if plan.counts_anew(input.class) {
+        Some(COUNT_INTERVAL)
+    } else {
+        input.limits.drift.filter(|_| plan.corrects_drift(input.class))
+    };
+    Plan { throttle, ..plan }
+}
+
+fn unlimited(input: &Input) -> Plan {
     let held = has_finalizer(input);
     if input.class.metadata.deletion_timestamp.is_none() {
-        let finalizer = (!held).then_some(Write::AddFinalizer);
-        return status::conclude(input, finalizer, status::judge(input));
+        let finalizer = (!held).then_some(ClassWrite::AddFinalizer);
+        return status::conclude(input, finalizer, status::validate(input));
     }
     if !held {
-        // Somebody else's finalizer holds it, which is none of our business.
+        // Only finalizers of other controllers are left.
         return Plan::default();
     }
     match status::blocked(input) {
         None => release(input),
-        Some(verdict) => Plan {
-            look_again: match input.observed.source {
+        Some(readiness) => Plan {
+            requeue_after: match input.observed.source {
                 Source::Watched => None,
                 Source::Live => Some(UNSEEN),
             },
-            ..status::conclude(input, None, verdict)
+            ..status::conclude(input, None, readiness)
         },
     }
 }
 
-/// Lets the class go. If somebody else still holds it, its status must not go on to blame engines.
+/// Removes the finalizer. If finalizers of other controllers are left, the status must not continue to name engines as
+/// the cause.
 fn release(input: &Input) -> Plan {
     match status::held_by_others(input) {
-        Some(verdict) => status::conclude(input, Some(Write::RemoveFinalizer), verdict),
+        Some(readiness) => status::conclude(input, Some(ClassWrite::RemoveFinalizer), readiness),
         None => Plan {
-            writes: vec![Write::RemoveFinalizer],
+            writes: vec![ClassWrite::RemoveFinalizer],
             ..Plan::default()
         },
     }

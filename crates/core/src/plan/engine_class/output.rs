@@ -1,52 +1,61 @@
-//! What a decision consists of. Everything here is data; `apply` in the operator carries it out.
+//! The plan of a class. Everything here is data; `apply` in the operator executes it.
 
-use std::time::Duration;
-
-use firebolt_api::FireboltEngineClassStatus;
+use firebolt_api::{FireboltEngineClass, FireboltEngineClassStatus};
 
 use super::input::{Input, Source};
-use crate::plan::Event;
+use crate::plan::Reads;
 
-/// What one pass does.
-///
-/// The caller performs the writes in order and stops at the first failure; every prefix is a safe place to die. Then it
-/// writes the status, guarded by the resourceVersion that the class was read with (or the one that a write of this plan
-/// returned), and publishes the events. A finalizer that the API server refuses does not keep the status from being said.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
-    /// What to write, in this order.
-    pub writes: Vec<Write>,
-    /// The next status; none if it would not change.
-    pub status: Option<FireboltEngineClassStatus>,
-    /// What to tell people.
-    pub events: Vec<Event>,
-    /// When to look again, even if nothing is seen to change.
-    pub look_again: Option<Duration>,
-}
+/// What one reconcile of a class does. A finalizer that the API server rejects does not prevent the status from being
+/// written.
+pub type Plan = crate::plan::Plan<ClassWrite, FireboltEngineClassStatus>;
 
 impl Plan {
-    /// Whether the decision is too grave for a watch cache that may lag behind. Then the caller lists the engines live
-    /// and decides again; the second decision stands.
+    /// Whether the plan cannot be trusted to a watch cache that may be stale. The caller then lists the engines live
+    /// and plans again; the second plan stands.
     ///
-    /// Grave is to let the class go: an engine that the cache does not show would be left without it.
+    /// Live reads are needed to remove the finalizer: an engine that the cache does not contain would be left without
+    /// its class.
     #[must_use]
     pub fn needs_live_reads(&self, input: &Input) -> bool {
         let grave = self.writes.iter().any(|write| match write {
-            Write::RemoveFinalizer => true,
-            Write::AddFinalizer => false,
+            ClassWrite::RemoveFinalizer => true,
+            ClassWrite::AddFinalizer => false,
         });
         match input.observed.source {
             Source::Watched => grave,
             Source::Live => false,
         }
     }
+
+    /// What has to be read live before this plan, made from what was read there, can be carried out; none if it can.
+    #[must_use]
+    pub fn reads_needed(&self, input: &Input, reads: Reads) -> Option<Reads> {
+        match reads {
+            Reads::Cached if self.needs_live_reads(input) => Some(Reads::Live),
+            Reads::Cached | Reads::LiveChildren | Reads::Live => None,
+        }
+    }
+
+    /// Whether the plan writes anything other than a new number of engines: the finalizer, or the rest of the status.
+    #[must_use]
+    pub fn corrects_drift(&self, class: &FireboltEngineClass) -> bool {
+        let writes = !self.writes.is_empty() || self.status.is_some();
+        writes && !self.counts_anew(class)
+    }
+
+    /// Whether the number of engines changed since it was last reported.
+    pub(super) fn counts_anew(&self, class: &FireboltEngineClass) -> bool {
+        let before = class.status.as_ref().map(|status| status.bound_engines);
+        let next = self.status.as_ref().map(|status| status.bound_engines);
+        before.is_some() && next.is_some() && before != next
+    }
 }
 
 /// One write to the class itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Write {
-    /// Puts our finalizer on the class.
+pub enum ClassWrite {
+    /// Adds the finalizer of the operator to the class.
     AddFinalizer,
-    /// Takes our finalizer off the class, which lets it go.
+    /// Removes the finalizer of the operator from the class, which completes its deletion.
     RemoveFinalizer,
 }

@@ -1,62 +1,64 @@
-//! The next status, the one write of it per pass, and what its changes tell people.
+//! The next status, which is written once per reconcile, and the events about its changes.
 
 use firebolt_api::FireboltEngineClassStatus;
 use firebolt_api::condition::{Condition, EngineClassCondition, EngineClassReason};
 use firebolt_api::key::Finalizer;
 
 use super::input::Input;
-use super::output::{Plan, Write};
+use super::output::{ClassWrite, Plan};
 use crate::admit;
-use crate::plan::condition::{self, Said};
-use crate::plan::{Event, names};
+use crate::names;
+use crate::plan::Event;
+use crate::plan::condition::{self, ConditionUpdate};
 
-/// How many finalizers are named.
+/// Number of finalizers that a message names.
 const MOST_FINALIZERS: usize = 3;
 
-/// What is to be said of a class.
-pub(super) struct Verdict {
+/// The next value of the `Ready` condition.
+pub(super) struct ClassReadiness {
     reason: EngineClassReason,
     message: String,
 }
 
 /// Whether engines can use the class.
-pub(super) fn judge(input: &Input) -> Verdict {
+pub(super) fn validate(input: &Input) -> ClassReadiness {
     let violations = admit::engine_class(input.class);
     if violations.is_empty() {
-        return Verdict {
+        return ClassReadiness {
             reason: EngineClassReason::Admissible,
             message: "Engines can use this class.".to_owned(),
         };
     }
-    Verdict {
+    ClassReadiness {
         reason: EngineClassReason::OperatorOwnedFieldSet,
         message: admit::summary(&violations),
     }
 }
 
-/// What keeps a class that is to be deleted, if anything does.
-pub(super) fn blocked(input: &Input) -> Option<Verdict> {
+/// What blocks the deletion of a class, if anything does.
+pub(super) fn blocked(input: &Input) -> Option<ClassReadiness> {
     let metadata = &input.class.metadata;
     let (name, namespace) = (metadata.name.as_deref(), metadata.namespace.as_deref());
     let (bound, unreadable) = (&input.observed.bound, &input.observed.unreadable);
     let referring = (!bound.is_empty()).then(|| {
         format!(
-            "{} {} to it. Clear or change spec.engineClassRef there, or delete what refers to it.",
+            "{} {} it. Clear or change spec.engineClassRef of the engines, or delete them.",
             names::engines(bound),
-            if bound.len() == 1 { "refers" } else { "refer" }
+            if bound.len() == 1 { "references" } else { "reference" }
         )
     });
     let unknown = (!unreadable.is_empty()).then(|| {
         format!(
-            "{} cannot be read and may refer to it. Correct it with `kubectl edit`, or delete it.",
+            "{} cannot be read and may reference it. Correct it with `kubectl edit`, or delete it.",
             names::engines(unreadable)
         )
     });
     let reasons: Vec<String> = referring.into_iter().chain(unknown).collect();
-    (!reasons.is_empty()).then(|| Verdict {
+    (!reasons.is_empty()).then(|| ClassReadiness {
         reason: EngineClassReason::DeletionBlocked,
         message: format!(
-            "Class {} in namespace {} is being deleted, but {} The deletion goes on by itself.",
+            "Class {} in namespace {} cannot be deleted while engines reference it: {} The deletion then continues \
+             automatically.",
             name.unwrap_or_default(),
             namespace.unwrap_or_default(),
             reasons.join(" Also, ")
@@ -64,24 +66,24 @@ pub(super) fn blocked(input: &Input) -> Option<Verdict> {
     })
 }
 
-/// What is to be said of a class that no engine refers to and that others hold all the same, if they do.
-pub(super) fn held_by_others(input: &Input) -> Option<Verdict> {
+/// The condition of a class that no engine references and whose deletion is blocked by finalizers of other controllers.
+pub(super) fn held_by_others(input: &Input) -> Option<ClassReadiness> {
     let finalizers = input.class.metadata.finalizers.iter().flatten();
-    // Those of Kubernetes itself have no domain, and go by themselves.
+    // Finalizers of Kubernetes itself have no domain, and Kubernetes removes them.
     let foreign = finalizers.filter(|name| name.contains('/') && *name != Finalizer::EngineClass.key());
     let foreign: Vec<&str> = foreign.map(String::as_str).take(MOST_FINALIZERS).collect();
-    (!foreign.is_empty()).then(|| Verdict {
+    (!foreign.is_empty()).then(|| ClassReadiness {
         reason: EngineClassReason::DeletionBlocked,
         message: format!(
-            "The class is being deleted and no engine refers to it, but the finalizer {} of somebody else holds it. Remove \
-             that finalizer to let it go.",
+            "No engine references the class, but the finalizer {} of another controller blocks its deletion. Remove \
+             the finalizer to complete the deletion.",
             foreign.join(", ")
         ),
     })
 }
 
-/// The end of a pass that says this.
-pub(super) fn conclude(input: &Input, write: Option<Write>, verdict: Verdict) -> Plan {
+/// The plan that reports this condition.
+pub(super) fn conclude(input: &Input, write: Option<ClassWrite>, readiness: ClassReadiness) -> Plan {
     let before = input.class.status.clone().unwrap_or_default();
     let generation = input.class.metadata.generation;
     let was = ready(&before).map(|ready| ready.status.clone());
@@ -90,29 +92,33 @@ pub(super) fn conclude(input: &Input, write: Option<Write>, verdict: Verdict) ->
         bound_engines: i32::try_from(input.observed.bound.len()).unwrap_or(i32::MAX),
         conditions: before.conditions,
     };
-    let said = Said {
+    let update = ConditionUpdate {
         type_: EngineClassCondition::Ready.into(),
-        holds: holds(verdict.reason),
-        reason: verdict.reason.into(),
-        message: verdict.message.clone(),
+        holds: holds(readiness.reason),
+        reason: readiness.reason.into(),
+        message: readiness.message.clone(),
     };
-    let news = condition::set(&mut status.conditions, said, generation, input.now);
+    let changed_ready = condition::set(&mut status.conditions, update, generation, input.now);
     let changed = input.class.status.as_ref() != Some(&status);
     Plan {
         writes: write.into_iter().collect(),
         status: changed.then_some(status),
-        events: event(verdict, was.as_deref()).filter(|_| news).into_iter().collect(),
-        look_again: None,
+        events: event(readiness, was.as_deref())
+            .filter(|_| changed_ready)
+            .into_iter()
+            .collect(),
+        requeue_after: None,
+        throttle: None,
     }
 }
 
-/// What a person must act on, or need not any more. That all is well from the beginning is nothing to tell.
-fn event(verdict: Verdict, was: Option<&str>) -> Option<Event> {
-    let reason: &str = verdict.reason.into();
-    if !holds(verdict.reason) {
-        return Some(Event::warning(reason, verdict.message));
+/// A problem that a person has to solve, or the end of one. A class that is fine from the start needs no event.
+fn event(readiness: ClassReadiness, was: Option<&str>) -> Option<Event> {
+    let reason: &str = readiness.reason.into();
+    if !holds(readiness.reason) {
+        return Some(Event::warning(reason, readiness.message));
     }
-    (was == Some("False")).then(|| Event::normal(reason, verdict.message))
+    (was == Some("False")).then(|| Event::normal(reason, readiness.message))
 }
 
 fn holds(reason: EngineClassReason) -> bool {

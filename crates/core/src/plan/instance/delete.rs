@@ -1,4 +1,4 @@
-//! The end of an instance: the gateway first, then the metadata service, then PostgreSQL, its data and its password.
+//! Deletion of an instance: the gateway first, then the metadata service, then PostgreSQL, its data and its password.
 
 use std::time::Duration;
 
@@ -6,39 +6,35 @@ use firebolt_api::condition::InstanceReason;
 use firebolt_api::key::Finalizer;
 use strum::IntoEnumIterator;
 
+use super::component::{BLOCKED_RECHECK, ComponentReadiness};
 use super::input::{Credentials, Input, Leftover, Order};
-use super::output::{Component, Database, Object, Plan, Write};
-use super::status::{self, Verdicts};
-use super::step::{STILL_IN_THE_WAY, Verdict};
-use super::{has_finalizer, steps};
-use crate::plan::{Event, names};
+use super::object::{Component, InstanceObject};
+use super::output::{InstanceWrite, Plan};
+use super::status::{self, InstanceReadiness};
+use super::{component_plans, has_finalizer};
+use crate::database::Database;
+use crate::names;
+use crate::plan::Event;
 
-/// How long the clean-up waits before it looks again at what is still going. Claims are not watched.
+/// How soon the cleanup checks again for objects that are being deleted. Claims are not watched.
 const GOING: Duration = Duration::from_secs(5);
-/// With this finalizer on the instance, Kubernetes deletes what the instance owns by itself.
+/// With this finalizer on the instance, Kubernetes deletes the objects that the instance owns.
 const FOREGROUND: &str = "foregroundDeletion";
-/// With this one, whoever deletes the instance wants everything else to stay.
+/// With this finalizer on the instance, all other objects are to be kept.
 const ORPHAN: &str = "orphan";
-/// How many finalizers of one object are named.
+/// Number of finalizers of one object that a message names.
 const MOST_FINALIZERS: usize = 3;
 
-/// Removes everything that belongs to the instance, unless engines depend on it. Each step is awaited, but an object that
-/// somebody else's finalizer holds is reported and left behind.
+/// Deletes every object of the instance, unless engines depend on it. Each deletion is awaited, but an object that is
+/// blocked by the finalizer of another controller is reported and left behind.
 pub(super) fn plan(input: &Input) -> Plan {
     if !has_finalizer(input, Finalizer::Instance.key()) {
-        return Plan {
-            writes: Vec::new(),
-            status: None,
-            events: Vec::new(),
-            look_again: None,
-        };
+        return Plan::default();
     }
     if has_finalizer(input, ORPHAN) {
         return Plan {
-            writes: vec![Write::RemoveFinalizer],
-            status: None,
-            events: Vec::new(),
-            look_again: None,
+            writes: vec![InstanceWrite::RemoveFinalizer],
+            ..Plan::default()
         };
     }
     if !input.observed.engines.is_empty() {
@@ -52,71 +48,72 @@ pub(super) fn plan(input: &Input) -> Plan {
     let stage = stages()
         .map(|(component, order)| (component, of_stage(input, component, order)))
         .find(|(_, leftovers)| leftovers.iter().any(|leftover| is_awaited(leftover)));
-    let verdict = match &stage {
-        _ if !held.is_empty() => Verdict::not_ready(InstanceReason::ExternalFinalizer, held.join("\n")),
-        Some((component, leftovers)) => deleting(format!("{component} is being removed: {}.", awaited(leftovers))),
-        None => deleting("Everything is removed.".to_owned()),
+    let readiness = match &stage {
+        _ if !held.is_empty() => ComponentReadiness::not_ready(InstanceReason::ExternalFinalizer, held.join("\n")),
+        Some((component, leftovers)) => deleting(format!("Deleting {component}: {}.", awaited(leftovers))),
+        None => deleting("All objects are deleted.".to_owned()),
     };
-    let mut plan = status::only(input, &all(&verdict), Some(GOING));
+    let mut plan = status::only(input, &all(&readiness), Some(GOING));
     plan.events = events;
     match stage {
         Some((_, leftovers)) => plan.writes = leftovers.into_iter().filter_map(delete).collect(),
-        // What is held by others is told first: afterwards there is no object left to tell it on.
-        None if !held.is_empty() && plan.status.is_some() => plan.look_again = Some(Duration::ZERO),
+        // Blocked objects are reported first: afterwards there is no object left to report them on.
+        None if !held.is_empty() && plan.status.is_some() => plan.requeue_after = Some(Duration::ZERO),
         None => {
-            plan.writes = vec![Write::RemoveFinalizer];
+            plan.writes = vec![InstanceWrite::RemoveFinalizer];
             plan.status = None;
-            plan.look_again = None;
+            plan.requeue_after = None;
         }
     }
     plan
 }
 
-/// Engines depend on it, so it stays, and is looked after as before.
+/// Engines depend on it, so it is kept and still reconciled.
 fn blocked(input: &Input) -> Plan {
     let message = format!(
-        "The instance is being deleted, but it is still needed by {}. Delete what needs it; the deletion goes on by itself.",
+        "The instance cannot be deleted while it is referenced by {}. Delete these engines; the deletion then \
+         continues automatically.",
         names::engines(&input.observed.engines)
     );
-    let verdict = Verdict::not_ready(InstanceReason::DeletionBlocked, message);
-    // Kubernetes takes everything away at this moment, and putting it back would go on for ever; or it was taken away
-    // already, and what would be put back is empty.
+    let readiness = ComponentReadiness::not_ready(InstanceReason::DeletionBlocked, message);
+    // Kubernetes is deleting everything, and creating it again would never end; or it has deleted everything already,
+    // and what would be created is empty.
     if has_finalizer(input, FOREGROUND) || !is_whole(input) {
-        return status::only(input, &all(&verdict), Some(STILL_IN_THE_WAY));
+        return status::only(input, &all(&readiness), Some(BLOCKED_RECHECK));
     }
-    let plan = status::conclude(input, steps(input), Some(verdict));
+    let plan = status::conclude(input, component_plans(input), Some(readiness));
     Plan {
-        look_again: Some(STILL_IN_THE_WAY),
+        requeue_after: Some(BLOCKED_RECHECK),
         ..plan
     }
 }
 
-/// Nothing of what holds data, or knows the way to it, is gone or going.
+/// Whether every object that stores data, or provides access to it, exists and is not being deleted.
 fn is_whole(input: &Input) -> bool {
-    let stays = |object: &Object| {
+    let stays = |object: &InstanceObject| {
         let child = input.observed.objects.get(object);
         child.is_some_and(|child| !child.meta.terminating)
     };
-    let set = match input.wanted.database {
-        Database::Internal => stays(&Object::PostgresSet),
+    let set = match input.desired.database {
+        Database::Internal => stays(&InstanceObject::PostgresSet),
         Database::External => true,
     };
-    set && stays(&Object::MetadataDeployment) && input.observed.credentials != Credentials::Missing
+    set && stays(&InstanceObject::MetadataDeployment) && input.observed.credentials != Credentials::Missing
 }
 
-fn deleting(message: String) -> Verdict {
-    Verdict::not_ready(InstanceReason::Deleting, message)
+fn deleting(message: String) -> ComponentReadiness {
+    ComponentReadiness::not_ready(InstanceReason::Deleting, message)
 }
 
-fn all(verdict: &Verdict) -> Verdicts {
-    Verdicts {
-        ready: verdict.clone(),
-        metadata: verdict.clone(),
-        gateway: verdict.clone(),
+fn all(readiness: &ComponentReadiness) -> InstanceReadiness {
+    InstanceReadiness {
+        ready: readiness.clone(),
+        metadata: readiness.clone(),
+        gateway: readiness.clone(),
     }
 }
 
-/// Components in reverse. Of each, what has pods goes first, then what they needed to the end.
+/// Components in reverse order. Of each, the objects with pods first, then the objects that the pods need.
 fn stages() -> impl Iterator<Item = (Component, Order)> {
     Component::iter()
         .rev()
@@ -130,8 +127,8 @@ fn of_stage<'a>(input: &Input<'a>, component: Component, order: Order) -> Vec<&'
         .collect()
 }
 
-/// It is still to be deleted, or on its way and nobody else holds it. Data that somebody else holds is waited for all the
-/// same: without its password, which goes next, it would be of no use.
+/// It is not deleted yet, or it is being deleted and no other controller blocks that. Blocked data is awaited all the
+/// same: it would be useless without its password, which is deleted next.
 fn is_awaited(leftover: &Leftover) -> bool {
     let data = leftover.order == Order::Data;
     data || !leftover.meta.terminating || leftover.meta.foreign_finalizers.is_empty()
@@ -145,8 +142,8 @@ fn awaited(leftovers: &[&Leftover]) -> String {
     names.join(", ")
 }
 
-fn delete(leftover: &Leftover) -> Option<Write> {
-    (!leftover.meta.terminating).then(|| Write::Delete {
+fn delete(leftover: &Leftover) -> Option<InstanceWrite> {
+    (!leftover.meta.terminating).then(|| InstanceWrite::Delete {
         kind: leftover.kind,
         name: leftover.name.clone(),
         uid: leftover.meta.uid.clone(),
@@ -162,12 +159,13 @@ fn held_by_others(input: &Input) -> Vec<String> {
         let finalizers = finalizers.collect::<Vec<_>>().join(", ");
         if is_awaited(leftover) {
             format!(
-                "{kind} {name} is held by the finalizer {finalizers}. Its password and the instance stay until it is \
-                 gone. Remove that finalizer to free it."
+                "The finalizer {finalizers} blocks the deletion of {kind} {name}. Its password and the instance are \
+                 kept until it is deleted. Remove the finalizer to complete the deletion."
             )
         } else {
             format!(
-                "{kind} {name} stays behind: the finalizer {finalizers} holds it. Remove that finalizer to free it."
+                "{kind} {name} is left behind: the finalizer {finalizers} blocks its deletion. Remove the finalizer to \
+                 complete the deletion."
             )
         }
     })

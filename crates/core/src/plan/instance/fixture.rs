@@ -1,4 +1,4 @@
-//! Instances in every state, for tests: `instance().ready().lost(Object::MetadataService)`.
+//! Fixtures of instances: `instance().ready().lost(Object::MetadataService)`.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,22 @@ use serde_json::json;
 use strum::IntoEnumIterator;
 
 use super::{
-    Component, Credentials, Database, Input, Leftover, Object, Observed, Order, Plan, Wanted, Workload, plan, stuck,
+    Component, Credentials, Database, Desired, Input, InstanceObject, Leftover, Limits, Observed, Order, Plan,
+    Workload, plan, stuck,
 };
 use crate::plan::{Child, Meta};
 
-/// One situation.
+/// One test case.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub instance: FireboltInstance,
-    pub wanted: Wanted,
+    pub desired: Desired,
     pub observed: Observed,
+    /// What the API server rejected.
+    pub rejected: BTreeMap<Component, String>,
 }
 
-/// A new instance with our finalizer and an identity; nothing was made for it yet.
+/// A new instance with the finalizer of the operator and an identifier, without any other object.
 pub(super) fn instance() -> Case {
     let spec = json!({ "id": "01J00000000000000000000000", "metadata": {}, "gateway": {} });
     let metadata = json!({
@@ -32,7 +35,7 @@ pub(super) fn instance() -> Case {
     let instance = json!({ "apiVersion": "v", "kind": "FireboltInstance", "metadata": metadata, "spec": spec });
     Case {
         instance: serde_json::from_value(instance).expect("an instance"),
-        wanted: Wanted {
+        desired: Desired {
             metadata_endpoint: "metadata:7000".to_owned(),
             gateway_endpoint: "gateway".to_owned(),
             database: Database::Internal,
@@ -45,10 +48,11 @@ pub(super) fn instance() -> Case {
             credentials: Credentials::Missing,
             ..Observed::default()
         },
+        rejected: BTreeMap::new(),
     }
 }
 
-/// What every object of ours has.
+/// Metadata of an owned object.
 pub(super) fn ours(uid: &str) -> Meta {
     Meta {
         uid: uid.to_owned(),
@@ -58,53 +62,53 @@ pub(super) fn ours(uid: &str) -> Meta {
     }
 }
 
-/// Pods of which this many are ready, all of them up to date.
-pub(super) fn pods(wanted: i32, ready: i32) -> Workload {
+/// Pods of which this many are ready, all with the newest spec.
+pub(super) fn pods(desired: i32, ready: i32) -> Workload {
     Workload {
-        wanted,
+        desired,
         observed: true,
-        updated: wanted,
-        total: wanted,
+        updated: desired,
+        total: desired,
         ready,
         ..Workload::default()
     }
 }
 
 impl Case {
-    /// Everything was made and is up.
+    /// Every object exists and is ready.
     pub fn ready(self) -> Self {
-        let case = Object::iter().fold(self, Case::has);
+        let case = InstanceObject::iter().fold(self, Case::has);
         Component::iter().fold(case, |case, component| case.pods(component, pods(1, 1)))
     }
 
-    /// This object is there, as we want it.
-    pub fn has(mut self, object: Object) -> Self {
+    /// This object exists, as desired.
+    pub fn has(mut self, object: InstanceObject) -> Self {
         let child = Child {
             meta: ours(&format!("{object:?}")),
             intact: true,
         };
         self.observed.objects.insert(object, child);
         match object {
-            Object::PostgresCredentials => self.observed.credentials = Credentials::Usable,
-            Object::MetadataConfig | Object::MetadataDeployment => {
-                self.observed.database.get_or_insert(self.wanted.database);
+            InstanceObject::PostgresCredentials => self.observed.credentials = Credentials::Usable,
+            InstanceObject::MetadataConfig | InstanceObject::MetadataDeployment => {
+                self.observed.database.get_or_insert(self.desired.database);
             }
             _ => {}
         }
         self
     }
 
-    /// This object is gone.
-    pub fn lost(mut self, object: Object) -> Self {
+    /// This object is missing.
+    pub fn lost(mut self, object: InstanceObject) -> Self {
         self.observed.objects.remove(&object);
-        if object == Object::PostgresCredentials {
+        if object == InstanceObject::PostgresCredentials {
             self.observed.credentials = Credentials::Missing;
         }
         self
     }
 
-    /// The object, for a test to change.
-    pub fn with(mut self, object: Object, change: impl FnOnce(&mut Child)) -> Self {
+    /// Changes the object.
+    pub fn with(mut self, object: InstanceObject, change: impl FnOnce(&mut Child)) -> Self {
         change(self.observed.objects.get_mut(&object).expect("the object is there"));
         self
     }
@@ -121,28 +125,28 @@ impl Case {
         self
     }
 
-    /// An external database is wanted.
+    /// An external database is desired.
     pub fn external(self) -> Self {
-        self.but(|case| case.wanted.database = Database::External)
+        self.but(|case| case.desired.database = Database::External)
     }
 
-    /// These engines refer to it.
+    /// These engines reference it.
     pub fn engines(self, names: &[&str]) -> Self {
         self.but(|case| case.observed.engines = names.iter().map(|name| (*name).to_owned()).collect())
     }
 
-    /// The phase that its status says.
+    /// Sets the phase in its status.
     pub fn at(self, phase: InstancePhase) -> Self {
         self.but(|case| case.instance.status.get_or_insert_default().phase = Some(phase))
     }
 
-    /// Its status says what the plan says.
+    /// Takes over the planned status.
     pub fn reported(self) -> Self {
         let status = self.plan().status;
         self.but(|case| case.instance.status = status.or_else(|| case.instance.status.take()))
     }
 
-    /// It is being deleted, and all that there is was found.
+    /// It is being deleted, and all objects are observed.
     pub fn deleting(self) -> Self {
         self.but(|case| {
             case.instance.metadata.deletion_timestamp = Some(Time(now()));
@@ -151,7 +155,7 @@ impl Case {
                 .map(|(object, child)| Leftover {
                     component: object.component(),
                     order: match object {
-                        Object::PostgresCredentials => Order::Last,
+                        InstanceObject::PostgresCredentials => Order::Last,
                         _ => Order::First,
                     },
                     kind: object.kind(),
@@ -170,9 +174,9 @@ impl Case {
         self.plan().needs_live_reads(&self.input())
     }
 
-    /// The status if the API server does not let us look after it.
+    /// The status if the API server rejects a request.
     pub fn stuck(&self, message: &str) -> Option<FireboltInstanceStatus> {
-        stuck(&self.input(), message.to_owned())
+        stuck(&self.instance, message.to_owned(), now())
     }
 
     /// The status after the plan.
@@ -191,8 +195,12 @@ impl Case {
     fn input(&self) -> Input<'_> {
         Input {
             instance: &self.instance,
-            wanted: &self.wanted,
+            desired: &self.desired,
             observed: &self.observed,
+            limits: Limits {
+                rejected: &self.rejected,
+                ..Limits::default()
+            },
             fresh_id: "01JFRESH",
             now: now(),
         }

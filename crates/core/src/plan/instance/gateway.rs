@@ -2,69 +2,80 @@
 
 use firebolt_api::condition::InstanceReason;
 
+use super::component::{ComponentPlan, ComponentReadiness, ensure, foreign, remove};
 use super::input::Input;
-use super::output::{Component, Object};
-use super::step::{Step, Verdict, ensure, foreign, remove};
+use super::object::{Component, InstanceObject};
 use super::workload::Workload;
 
-/// Comes first: its addresses decide what the others say.
-const SERVICE: [Object; 1] = [Object::GatewayService];
-const ACCOUNT: [Object; 3] = [Object::GatewayAccount, Object::GatewayRole, Object::GatewayRoleBinding];
-const REST: [Object; 3] = [Object::GatewayConfig, Object::GatewayDeployment, Object::GatewayBudget];
+/// Written first, because its IP families determine the configuration.
+const SERVICE: [InstanceObject; 1] = [InstanceObject::GatewayService];
+const ACCOUNT: [InstanceObject; 3] = [
+    InstanceObject::GatewayAccount,
+    InstanceObject::GatewayRole,
+    InstanceObject::GatewayRoleBinding,
+];
+const REST: [InstanceObject; 3] = [
+    InstanceObject::GatewayConfig,
+    InstanceObject::GatewayDeployment,
+    InstanceObject::GatewayBudget,
+];
 
-/// Sets the gateway up once the metadata service was ready, and looks after it from then on.
-pub(super) fn step(input: &Input, metadata: &Step) -> Step {
-    if let Some(message) = input.wanted.rejected.get(&Component::Gateway) {
-        return Step::held_up(Verdict::not_ready(InstanceReason::TemplateRejected, message.clone()));
-    }
-    let account = if input.wanted.own_account { &ACCOUNT[..] } else { &[] };
-    if let Some(foreign) = foreign(input, &[&SERVICE, account, &REST].concat()) {
-        return Step::held_up(foreign);
-    }
-    let existed = [Object::GatewayService, Object::GatewayDeployment]
-        .iter()
-        .any(|object| input.observed.objects.contains_key(object));
-    if !existed && !metadata.verdict.ready {
-        return Step::held_up(Verdict::not_ready(
-            InstanceReason::Provisioning,
-            "The gateway is created once the metadata service is ready.".to_owned(),
+/// Provisions the gateway once the metadata service was ready, and reconciles it from then on.
+pub(super) fn plan(input: &Input, metadata: &ComponentPlan) -> ComponentPlan {
+    if let Some(message) = input.desired.rejected.get(&Component::Gateway) {
+        return ComponentPlan::blocked(ComponentReadiness::not_ready(
+            InstanceReason::TemplateRejected,
+            message.clone(),
         ));
     }
-    if let Some(refusal) = input.observed.refused.get(&Component::Gateway) {
-        let message = format!("The gateway cannot be set up: {refusal}");
-        return Step::held_up(Verdict::not_ready(InstanceReason::EnsureFailed, message));
+    let account = if input.desired.own_account { &ACCOUNT[..] } else { &[] };
+    if let Some(foreign) = foreign(input, &[&SERVICE, account, &REST].concat()) {
+        return ComponentPlan::blocked(foreign);
     }
-    let addressed = input.observed.objects.contains_key(&Object::GatewayService);
+    let existed = [InstanceObject::GatewayService, InstanceObject::GatewayDeployment]
+        .iter()
+        .any(|object| input.observed.objects.contains_key(object));
+    if !existed && !metadata.readiness.ready {
+        return ComponentPlan::blocked(ComponentReadiness::not_ready(
+            InstanceReason::Provisioning,
+            "Waiting for the metadata service to become ready before creating the gateway.".to_owned(),
+        ));
+    }
+    if let Some(refusal) = input.limits.rejected.get(&Component::Gateway) {
+        let message = format!("Failed to create or update the gateway: {refusal}");
+        return ComponentPlan::blocked(ComponentReadiness::not_ready(InstanceReason::EnsureFailed, message));
+    }
+    let addressed = input.observed.objects.contains_key(&InstanceObject::GatewayService);
     let rest = if addressed { &REST[..] } else { &[] };
     match ensure(input, &[&SERVICE, account, rest].concat()) {
         Ok(mut writes) => {
-            // As long as a pod may still run under our account, it stays.
+            // The ServiceAccount of the operator is kept while a pod may still use it.
             let workload = input.observed.workloads.get(&Component::Gateway);
             let left = writes.is_empty() && workload.is_some_and(Workload::is_rolled_out);
-            if left && !input.wanted.own_account {
+            if left && !input.desired.own_account {
                 writes = remove(input, &ACCOUNT);
             }
-            Step {
+            ComponentPlan {
                 writes,
-                verdict: verdict(input),
-                look_again: None,
+                readiness: readiness(input),
+                requeue_after: None,
             }
         }
-        Err(foreign) => Step::held_up(foreign),
+        Err(foreign) => ComponentPlan::blocked(foreign),
     }
 }
 
-fn verdict(input: &Input) -> Verdict {
+fn readiness(input: &Input) -> ComponentReadiness {
     let Some(workload) = input.observed.workloads.get(&Component::Gateway) else {
-        return Verdict::not_ready(InstanceReason::Provisioning, "The gateway is being created.".to_owned());
+        return ComponentReadiness::not_ready(InstanceReason::Provisioning, "The gateway is being created.".to_owned());
     };
     if workload.serves(Component::Gateway) {
-        return Verdict::ready("The gateway answers.".to_owned());
+        return ComponentReadiness::ready("The gateway is ready.".to_owned());
     }
-    if workload.wanted == 0 {
-        let message = "The gateway has no pods, because spec.gateway.replicas is 0. Raise it to serve queries.";
-        return Verdict::not_ready(InstanceReason::Provisioning, message.to_owned());
+    if workload.desired == 0 {
+        let message = "The gateway has no pods because spec.gateway.replicas is 0. Increase it to serve queries.";
+        return ComponentReadiness::not_ready(InstanceReason::Provisioning, message.to_owned());
     }
     let message = format!("The gateway is not ready: {}", workload.describe());
-    Verdict::not_ready(InstanceReason::Provisioning, message)
+    ComponentReadiness::not_ready(InstanceReason::Provisioning, message)
 }

@@ -1,86 +1,112 @@
-//! What a decision is made from: the instance, what the resolver made of it, what was seen in the cluster, and the time.
+//! The input of a plan: the instance, its desired state, its observed state, and the time.
 //!
 //! # What the caller owes
 //!
-//! - A failed read is an error of the pass, never an absence in [`Observed`].
-//! - Watch caches will do for a first decision. If [`Plan::needs_live_reads`](super::Plan::needs_live_reads) says so,
-//!   everything is read live, the claim and the engines included, and the decision is made again.
+//! - A failed read is an error of the reconcile, never an absence in [`Observed`].
+//! - Watch caches are sufficient for a first plan. As long as [`Plan::reads_needed`](super::Plan::reads_needed) asks for
+//!   more, that is read live, including the claim, and the plan is made again.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use firebolt_api::FireboltInstance;
 use jiff::Timestamp;
 use strum::EnumIter;
 
-use super::output::{Component, Database, Kind, Object};
+use super::object::{Component, InstanceObject, InstanceObjectKind};
 use super::workload::Workload;
+use crate::database::Database;
 use crate::plan::{Child, Meta};
 
-/// Everything that one decision is made from.
+/// Everything that a plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The instance as it was read.
+    /// The instance, as read in this reconcile.
     pub instance: &'a FireboltInstance,
-    /// What the resolver made of it.
-    pub wanted: &'a Wanted,
-    /// What was seen in the cluster.
+    /// The desired state.
+    pub desired: &'a Desired,
+    /// The observed state of the cluster.
     pub observed: &'a Observed,
-    /// An identity that no other instance has, should this one need one.
+    /// What earlier reconciles limit this one to.
+    pub limits: Limits<'a>,
+    /// A new unique identifier, for an instance that has none.
     pub fresh_id: &'a str,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What is wanted, as far as decisions depend on it.
+/// What earlier reconciles of the same process limit this one to. The default limits nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a> {
+    /// The components of which the API server rejected an object that is not to be sent again yet, each with the error
+    /// message, in sentences.
+    pub rejected: &'a BTreeMap<Component, String>,
+    /// When the first object that was rejected is to be sent again.
+    pub retry_after: Option<Duration>,
+    /// How long the next reconcile has to wait if this one writes anything; `None` unless drift was corrected often lately,
+    /// because another client keeps changing it back.
+    pub drift: Option<Duration>,
+}
+
+impl Default for Limits<'_> {
+    fn default() -> Self {
+        static NONE: BTreeMap<Component, String> = BTreeMap::new();
+        Self {
+            rejected: &NONE,
+            retry_after: None,
+            drift: None,
+        }
+    }
+}
+
+/// The desired state, as far as plans depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Where the metadata service answers once it is ready.
+pub struct Desired {
+    /// Address of the metadata service once it is ready.
     pub metadata_endpoint: String,
-    /// Where the gateway answers once it is ready.
+    /// Address of the gateway once it is ready.
     pub gateway_endpoint: String,
-    /// Which database the metadata service is to use.
+    /// The database of the metadata service.
     pub database: Database,
-    /// The Secret with its credentials.
+    /// Name of the Secret with its credentials.
     pub credentials: String,
-    /// The claim with the data of our own PostgreSQL.
+    /// Name of the PersistentVolumeClaim of the PostgreSQL that the operator runs.
     pub claim: String,
-    /// Whether the gateway runs under an account of ours, and not of a user.
+    /// Whether the gateway uses the ServiceAccount of the operator and not one of the user.
     pub own_account: bool,
-    /// What is wrong with the specification of a component, in sentences. Such a component is not touched.
+    /// What is wrong with the spec of a component, in sentences. Such a component is not modified.
     pub rejected: BTreeMap<Component, String>,
 }
 
-/// What was seen in the cluster.
+/// The observed state of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// What has the name of one of our objects, whoever made it.
-    pub objects: BTreeMap<Object, Child>,
-    /// How far the pods of a component are.
+    /// Objects with the names of the objects of the instance, regardless of their owner.
+    pub objects: BTreeMap<InstanceObject, Child>,
+    /// Rollout status of the components.
     pub workloads: BTreeMap<Component, Workload>,
-    /// The credentials that the metadata service uses.
+    /// The credentials of the metadata service.
     pub credentials: Credentials,
-    /// Whether the claim with the data of PostgreSQL exists. Looked for in live reads only.
+    /// Whether the PersistentVolumeClaim of PostgreSQL exists. Read only live.
     pub claim: bool,
-    /// The database that the metadata service was set up with, if it was.
+    /// The database that the metadata service was created with, if it was created.
     pub database: Option<Database>,
-    /// The engines that refer to the instance.
+    /// The engines that reference the instance.
     pub engines: Vec<String>,
-    /// What the API server refused to store, and may refuse again, in its words.
-    pub refused: BTreeMap<Component, String>,
-    /// Everything that belongs to the instance, in the order in which it is removed. Needed only once the instance is being
+    /// Every object of the instance, in the order in which they are deleted. Needed only once the instance is being
     /// deleted.
     pub leftovers: Vec<Leftover>,
 }
 
-/// The Secret that the metadata service reads its credentials from.
+/// State of the Secret with the credentials of the metadata service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Credentials {
-    /// It was not looked for yet.
+    /// It has not been read yet.
     #[default]
     Unknown,
     /// It cannot be read, for this reason.
     Unreadable(String),
-    /// There is none.
+    /// It does not exist.
     Missing,
     /// It cannot be used, for this reason.
     Unusable(String),
@@ -88,28 +114,28 @@ pub enum Credentials {
     Usable,
 }
 
-/// When an object goes, among those of its component.
+/// When an object is deleted, among those of its component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter)]
 pub enum Order {
-    /// At first.
+    /// First.
     First,
     /// When no pod is left that uses it: data.
     Data,
-    /// When nothing is left that it opens: a password.
+    /// When its data is deleted: a password.
     Last,
 }
 
-/// Something to remove before the instance can go.
+/// An object to delete before the instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// What it belongs to. Components go one after the other.
+    /// Its component. Components are deleted one after the other.
     pub component: Component,
-    /// When it goes, among the objects of its component.
+    /// When it is deleted, among the objects of its component.
     pub order: Order,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: InstanceObjectKind,
     /// Its name.
     pub name: String,
-    /// Identity, owner, deletion.
+    /// Metadata.
     pub meta: Meta,
 }

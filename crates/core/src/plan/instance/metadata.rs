@@ -2,30 +2,33 @@
 
 use firebolt_api::condition::{InstanceCondition, InstanceReason};
 
+use super::component::{ComponentPlan, ComponentReadiness, ensure};
 use super::input::{Credentials, Input};
-use super::output::{Component, Object};
-use super::step::{Step, Verdict, ensure};
+use super::object::{Component, InstanceObject};
 use super::workload::Workload;
 
-const OBJECTS: [Object; 3] = [
-    Object::MetadataConfig,
-    Object::MetadataDeployment,
-    Object::MetadataService,
+const OBJECTS: [InstanceObject; 3] = [
+    InstanceObject::MetadataConfig,
+    InstanceObject::MetadataDeployment,
+    InstanceObject::MetadataService,
 ];
 
-/// Sets the metadata service up, once it is known how it gets to its database.
-pub(super) fn step(input: &Input, postgres: &Step) -> Step {
-    if let Some(message) = input.wanted.rejected.get(&Component::Metadata) {
-        return Step::held_up(Verdict::not_ready(InstanceReason::TemplateRejected, message.clone()));
+/// Provisions the metadata service once the credentials of its database are known.
+pub(super) fn plan(input: &Input, postgres: &ComponentPlan) -> ComponentPlan {
+    if let Some(message) = input.desired.rejected.get(&Component::Metadata) {
+        return ComponentPlan::blocked(ComponentReadiness::not_ready(
+            InstanceReason::TemplateRejected,
+            message.clone(),
+        ));
     }
-    let exists = input.observed.objects.contains_key(&Object::MetadataDeployment);
+    let exists = input.observed.objects.contains_key(&InstanceObject::MetadataDeployment);
     match &input.observed.credentials {
-        // Nothing can be rendered; but a service that runs is not less ready for that.
+        // Nothing can be rendered, but a running service is no less ready for that.
         Credentials::Unknown | Credentials::Unreadable(_) if exists => {
-            return Step {
+            return ComponentPlan {
                 writes: Vec::new(),
-                verdict: verdict(input, postgres),
-                look_again: None,
+                readiness: readiness(input, postgres),
+                requeue_after: None,
             };
         }
         Credentials::Unknown
@@ -34,13 +37,13 @@ pub(super) fn step(input: &Input, postgres: &Step) -> Step {
         | Credentials::Unusable(_)
         | Credentials::Usable => {}
     }
-    match postgres.verdict.reason {
-        // It goes on with the database that it has.
+    match postgres.readiness.reason {
+        // It continues to use its current database.
         InstanceReason::PostgresSwitchRefused => {
-            return Step {
+            return ComponentPlan {
                 writes: Vec::new(),
-                verdict: verdict(input, postgres),
-                look_again: None,
+                readiness: readiness(input, postgres),
+                requeue_after: None,
             };
         }
         InstanceReason::Ready | InstanceReason::Provisioning => {}
@@ -55,55 +58,55 @@ pub(super) fn step(input: &Input, postgres: &Step) -> Step {
         | InstanceReason::ForeignObject
         | InstanceReason::ExternalFinalizer
         | InstanceReason::Deleting
-        | InstanceReason::DeletionBlocked => return Step::held_up(postgres.verdict.clone()),
+        | InstanceReason::DeletionBlocked => return ComponentPlan::blocked(postgres.readiness.clone()),
     }
-    // The pods are to start anew when the credentials change, so these must be known first.
+    // The pods are restarted when the credentials change, so these must be known first.
     if input.observed.credentials != Credentials::Usable {
-        return Step::held_up(Verdict::not_ready(
+        return ComponentPlan::blocked(ComponentReadiness::not_ready(
             InstanceReason::Provisioning,
-            postgres.verdict.message.clone(),
+            postgres.readiness.message.clone(),
         ));
     }
-    if let Some(refusal) = input.observed.refused.get(&Component::Metadata) {
-        let message = format!("The metadata service cannot be set up: {refusal}");
-        return Step::held_up(Verdict::not_ready(InstanceReason::EnsureFailed, message));
+    if let Some(refusal) = input.limits.rejected.get(&Component::Metadata) {
+        let message = format!("Failed to create or update the metadata service: {refusal}");
+        return ComponentPlan::blocked(ComponentReadiness::not_ready(InstanceReason::EnsureFailed, message));
     }
     match ensure(input, &OBJECTS) {
-        Ok(writes) => Step {
+        Ok(writes) => ComponentPlan {
             writes,
-            verdict: verdict(input, postgres),
-            look_again: None,
+            readiness: readiness(input, postgres),
+            requeue_after: None,
         },
-        Err(foreign) => Step::held_up(foreign),
+        Err(foreign) => ComponentPlan::blocked(foreign),
     }
 }
 
-fn verdict(input: &Input, postgres: &Step) -> Verdict {
+fn readiness(input: &Input, postgres: &ComponentPlan) -> ComponentReadiness {
     let Some(workload) = input.observed.workloads.get(&Component::Metadata) else {
-        return Verdict::not_ready(
+        return ComponentReadiness::not_ready(
             InstanceReason::Provisioning,
             "The metadata service is being created.".to_owned(),
         );
     };
     if workload.serves(Component::Metadata) || still_serves(input, workload) {
         let doubt = match &input.observed.credentials {
-            Credentials::Unreadable(_) => format!(" {}", postgres.verdict.message),
+            Credentials::Unreadable(_) => format!(" {}", postgres.readiness.message),
             Credentials::Unknown | Credentials::Missing | Credentials::Unusable(_) | Credentials::Usable => {
                 String::new()
             }
         };
-        return Verdict::ready(format!("The metadata service answers.{doubt}"));
+        return ComponentReadiness::ready(format!("The metadata service is ready.{doubt}"));
     }
     let mut message = format!("The metadata service is not ready: {}", workload.describe());
-    // The likeliest cause, and nothing else tells of it.
-    if !postgres.verdict.ready {
-        message = format!("{message} {}", postgres.verdict.message);
+    // The most likely cause, which is not reported anywhere else.
+    if !postgres.readiness.ready {
+        message = format!("{message} {}", postgres.readiness.message);
     }
-    Verdict::not_ready(InstanceReason::Provisioning, message)
+    ComponentReadiness::not_ready(InstanceReason::Provisioning, message)
 }
 
-/// The counts are about an older specification, or about the same one beside which somebody changed something. What was
-/// said last holds until Kubernetes has looked.
+/// The counts are about an older spec, or about the same one after a change of another field. The last condition is
+/// kept until Kubernetes has observed the newest spec.
 fn still_serves(input: &Input, workload: &Workload) -> bool {
-    !workload.observed && workload.ready > 0 && input.said(InstanceCondition::MetadataReady)
+    !workload.observed && workload.ready > 0 && input.is_true(InstanceCondition::MetadataReady)
 }

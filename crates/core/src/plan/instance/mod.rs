@@ -1,23 +1,24 @@
-//! The decision of one pass over an instance: what to write, what to report, when to look again.
+//! What one reconcile of an instance does: writes, status, events and requeue.
 //!
 //! ```text
-//!   PostgreSQL ──► metadata service ──► gateway          each: write what is missing or was changed, then look if it
-//!   (or the Secret of an external one)                   is ready; what stops one component stops those that need it
+//!   PostgreSQL ──► metadata service ──► gateway          each: write what is missing or was changed, then check
+//!   (or the Secret of an external one)                   readiness; a failed component stops those that depend on it
 //! ```
 //!
-//! Nothing waits for anything but the gateway, whose first creation waits for the metadata service: the metadata service
-//! tries to reach its database again by itself. A gateway that exists is looked after whatever the others do.
+//! Only the first creation of the gateway waits, for the metadata service; the metadata service itself retries the
+//! connection to its database. An existing gateway is reconciled regardless of the other components.
 //!
-//! [`plan`] reads no clock and does no I/O. What it relies on is said in [`Input`]'s module and in [`Plan`].
+//! [`plan`] reads no clock and does no I/O. Its assumptions are documented in the module of [`Input`] and in [`Plan`].
 
+mod component;
 mod delete;
 mod gateway;
 mod input;
 mod metadata;
+mod object;
 mod output;
 mod postgres;
 mod status;
-mod step;
 mod workload;
 
 #[cfg(test)]
@@ -27,55 +28,67 @@ mod tests;
 
 use std::time::Duration;
 
-use firebolt_api::FireboltInstanceStatus;
 use firebolt_api::key::Finalizer;
+use firebolt_api::{FireboltInstance, FireboltInstanceStatus};
+use jiff::Timestamp;
 
-pub use input::{Credentials, Input, Leftover, Observed, Order, Wanted};
-pub use output::{Component, Database, Kind, Object, Plan, Write};
-pub(crate) use postgres::switch;
+pub use crate::database::Database;
+pub use input::{Credentials, Desired, Input, Leftover, Limits, Observed, Order};
+pub use object::{Component, InstanceObject, InstanceObjectKind};
+pub use output::{InstanceWrite, Plan};
 pub use workload::Workload;
 
-use step::Step;
+use component::ComponentPlan;
 
-/// Decides on one pass.
+/// Plans one reconcile.
 #[must_use]
 pub fn plan(input: &Input) -> Plan {
+    let plan = unlimited(input);
+    let requeue_after = plan.requeue_after.into_iter().chain(input.limits.retry_after);
+    Plan {
+        requeue_after: requeue_after.min(),
+        throttle: input.limits.drift.filter(|_| !plan.writes.is_empty()),
+        ..plan
+    }
+}
+
+/// The plan with only those requeue times that it needs itself.
+fn unlimited(input: &Input) -> Plan {
     if input.instance.metadata.deletion_timestamp.is_some() {
         return delete::plan(input);
     }
-    let own: Vec<Write> = own_writes(input);
+    let own: Vec<InstanceWrite> = own_writes(input);
     if own.is_empty() {
-        return status::conclude(input, steps(input), None);
+        return status::conclude(input, component_plans(input), None);
     }
     Plan {
         writes: own,
-        status: None,
-        events: Vec::new(),
-        look_again: Some(Duration::ZERO),
+        requeue_after: Some(Duration::ZERO),
+        ..Plan::default()
     }
 }
 
-/// The status of an instance whose plan cannot even be begun, or not be ended, because the API server does not let us: what
-/// it says, in words.
+/// The status of an instance that cannot be reconciled because the API server rejects a request, with the message of
+/// the API server.
 #[must_use]
-pub fn stuck(input: &Input, message: String) -> Option<FireboltInstanceStatus> {
-    status::stuck(input, message)
+pub fn stuck(instance: &FireboltInstance, message: String, now: Timestamp) -> Option<FireboltInstanceStatus> {
+    status::stuck(instance, message, now)
 }
 
-/// What has to be on the instance itself before anything is made for it: a finalizer, so that it can be cleared away, and
-/// an identity, which everything in the metadata service belongs to.
-fn own_writes(input: &Input) -> Vec<Write> {
-    let finalizer = (!has_finalizer(input, Finalizer::Instance.key())).then_some(Write::AddFinalizer);
+/// Writes to the instance itself that come before all others: a finalizer, so that its objects are cleaned up, and an
+/// identifier, which everything in the metadata service belongs to.
+fn own_writes(input: &Input) -> Vec<InstanceWrite> {
+    let finalizer = (!has_finalizer(input, Finalizer::Instance.key())).then_some(InstanceWrite::AddFinalizer);
     let unnamed = input.instance.spec.id.as_ref().is_none_or(String::is_empty);
-    let id = unnamed.then(|| Write::SetId(input.fresh_id.to_owned()));
+    let id = unnamed.then(|| InstanceWrite::SetId(input.fresh_id.to_owned()));
     finalizer.into_iter().chain(id).collect()
 }
 
-/// All components in their order.
-fn steps(input: &Input) -> [Step; 3] {
-    let postgres = postgres::step(input);
-    let metadata = metadata::step(input, &postgres);
-    let gateway = gateway::step(input, &metadata);
+/// The plans of all components, in order.
+fn component_plans(input: &Input) -> [ComponentPlan; 3] {
+    let postgres = postgres::plan(input);
+    let metadata = metadata::plan(input, &postgres);
+    let gateway = gateway::plan(input, &metadata);
     [postgres, metadata, gateway]
 }
 

@@ -1,157 +1,153 @@
-//! PostgreSQL: our own, or the way to one of somebody else.
+//! PostgreSQL: run by the operator, or external.
 
 use firebolt_api::condition::InstanceReason;
 
+use super::component::{ComponentPlan, ComponentReadiness, ensure, remove};
 use super::input::{Credentials, Input};
-use super::output::{Component, Database, Object, Write};
-use super::step::{Step, Verdict, ensure, remove};
-use crate::plan::names;
+use super::object::{Component, InstanceObject};
+use super::output::InstanceWrite;
+use crate::database;
+use crate::database::Database;
 
-/// Sees to a database that the metadata service can use. Whether our own is up yet is for the metadata service to find
-/// out; it tries again by itself.
-pub(super) fn step(input: &Input) -> Step {
+/// Provides a database for the metadata service, which does not have to be ready yet: the metadata service retries on
+/// its own.
+pub(super) fn plan(input: &Input) -> ComponentPlan {
     if let Some(refusal) = switch_refused(input) {
-        return Step::held_up(refusal);
+        return ComponentPlan::blocked(refusal);
     }
-    match input.wanted.database {
+    match input.desired.database {
         Database::Internal => internal(input),
         Database::External => external(input),
     }
 }
 
-/// Another database means another content. Engines would lose theirs without a word.
-fn switch_refused(input: &Input) -> Option<Verdict> {
-    let used = input.observed.database.filter(|used| *used != input.wanted.database)?;
+/// Another database has other content, so engines would lose their data.
+fn switch_refused(input: &Input) -> Option<ComponentReadiness> {
+    let used = input.observed.database.filter(|used| *used != input.desired.database)?;
     let engines = &input.observed.engines;
     if engines.is_empty() {
         return None;
     }
-    let [why, remedy] = switch(used, engines);
-    let message = format!("{why} The metadata service stays as it is and is not looked after. {remedy}");
-    Some(Verdict::not_ready(InstanceReason::PostgresSwitchRefused, message))
+    let [why, remedy] = database::change_rejected(used, engines);
+    let message = format!("{why} The metadata service keeps running, but its objects are not reconciled. {remedy}");
+    Some(ComponentReadiness::not_ready(
+        InstanceReason::PostgresSwitchRefused,
+        message,
+    ))
 }
 
-/// Why the metadata service may not leave the database that it uses, and what to do, each in a sentence.
-pub(crate) fn switch(used: Database, engines: &[String]) -> [String; 2] {
-    let (change, remedy) = match used {
-        Database::Internal => (
-            "spec.metadata.postgres was added, but the metadata service keeps its data in the PostgreSQL that the operator runs",
-            "Remove spec.metadata.postgres again",
-        ),
-        Database::External => (
-            "spec.metadata.postgres was removed, but the metadata service keeps its data in that database",
-            "Put spec.metadata.postgres back",
-        ),
-    };
-    [
-        format!("{change}, which is needed by {}.", names::engines(engines)),
-        format!("{remedy}; to change the database, delete the engines first."),
-    ]
-}
-
-fn internal(input: &Input) -> Step {
-    let secret = &input.wanted.credentials;
+fn internal(input: &Input) -> ComponentPlan {
+    let secret = &input.desired.credentials;
     let credentials = match &input.observed.credentials {
-        Credentials::Unknown | Credentials::Unreadable(_) => return Step::held_up(unread(input)),
-        Credentials::Missing if input.observed.claim => return Step::held_up(lost(input)),
-        Credentials::Missing => Some(Write::Create(Object::PostgresCredentials)),
+        Credentials::Unknown | Credentials::Unreadable(_) => return ComponentPlan::blocked(unread(input)),
+        Credentials::Missing if input.observed.claim => return ComponentPlan::blocked(lost(input)),
+        Credentials::Missing => Some(InstanceWrite::Create(InstanceObject::PostgresCredentials)),
         Credentials::Unusable(why) => {
             let message = format!(
-                "Secret {secret} with the credentials of PostgreSQL cannot be used: {why}. Restore what it held; the \
+                "Secret {secret} with the credentials of PostgreSQL is invalid: {why}. Restore its content; the \
                  operator does not overwrite it."
             );
-            return Step::held_up(Verdict::not_ready(InstanceReason::PostgresEnsureFailed, message));
+            return ComponentPlan::blocked(ComponentReadiness::not_ready(
+                InstanceReason::PostgresEnsureFailed,
+                message,
+            ));
         }
         Credentials::Usable => None,
     };
-    if let Some(refusal) = input.observed.refused.get(&Component::Postgres) {
-        let message = format!("PostgreSQL cannot be set up: {refusal}");
-        return Step::held_up(Verdict::not_ready(InstanceReason::PostgresEnsureFailed, message));
+    if let Some(refusal) = input.limits.rejected.get(&Component::Postgres) {
+        let message = format!("Failed to create or update PostgreSQL: {refusal}");
+        return ComponentPlan::blocked(ComponentReadiness::not_ready(
+            InstanceReason::PostgresEnsureFailed,
+            message,
+        ));
     }
-    match ensure(input, &[Object::PostgresSet, Object::PostgresService]) {
-        Ok(writes) => Step {
+    match ensure(input, &[InstanceObject::PostgresSet, InstanceObject::PostgresService]) {
+        Ok(writes) => ComponentPlan {
             writes: credentials.into_iter().chain(writes).collect(),
-            verdict: verdict(input),
-            look_again: None,
+            readiness: readiness(input),
+            requeue_after: None,
         },
-        Err(foreign) => Step::held_up(foreign),
+        Err(foreign) => ComponentPlan::blocked(foreign),
     }
 }
 
-fn verdict(input: &Input) -> Verdict {
+fn readiness(input: &Input) -> ComponentReadiness {
     match input.observed.workloads.get(&Component::Postgres) {
-        Some(workload) if workload.serves(Component::Postgres) => Verdict::ready("PostgreSQL answers.".to_owned()),
-        Some(workload) => {
-            let message = format!("PostgreSQL: {}", workload.describe());
-            Verdict::not_ready(InstanceReason::Provisioning, message)
+        Some(workload) if workload.serves(Component::Postgres) => {
+            ComponentReadiness::ready("PostgreSQL is ready.".to_owned())
         }
-        None => Verdict::not_ready(InstanceReason::Provisioning, "PostgreSQL is being created.".to_owned()),
+        Some(workload) => {
+            let message = format!("PostgreSQL is not ready: {}", workload.describe());
+            ComponentReadiness::not_ready(InstanceReason::Provisioning, message)
+        }
+        None => ComponentReadiness::not_ready(InstanceReason::Provisioning, "PostgreSQL is being created.".to_owned()),
     }
 }
 
-/// Its data can only be opened with the password that was made with it.
-fn lost(input: &Input) -> Verdict {
-    let (secret, claim) = (&input.wanted.credentials, &input.wanted.claim);
+/// The data is only accessible with the password that was generated for it.
+fn lost(input: &Input) -> ComponentReadiness {
+    let (secret, claim) = (&input.desired.credentials, &input.desired.claim);
     let message = format!(
-        "Secret {secret} with the password of PostgreSQL is gone, but the data is still there (PersistentVolumeClaim \
-         {claim}), and a new password would not open it. Restore the Secret with the keys username, password and \
-         database, from a backup or from the pod if it still runs (kubectl exec {set}-0 -- printenv POSTGRES_PASSWORD). If \
-         the data can be given up, delete StatefulSet {set} and then the claim; a new database is set up then.",
-        set = Object::PostgresSet.name(input.name())
+        "Secret {secret} with the password of PostgreSQL is missing, but its data still exists (PersistentVolumeClaim \
+         {claim}) and is not accessible with a new password. Restore the Secret with the keys username, password and \
+         database, from a backup or from the pod if it is still running (kubectl exec {set}-0 -- printenv \
+         POSTGRES_PASSWORD). If the data is no longer needed, delete StatefulSet {set} and then the claim; the \
+         operator then creates a new database.",
+        set = InstanceObject::PostgresSet.name(input.name())
     );
-    Verdict::not_ready(InstanceReason::PostgresCredentialsLost, message)
+    ComponentReadiness::not_ready(InstanceReason::PostgresCredentialsLost, message)
 }
 
-fn unread(input: &Input) -> Verdict {
-    let secret = &input.wanted.credentials;
+fn unread(input: &Input) -> ComponentReadiness {
+    let secret = &input.desired.credentials;
     match &input.observed.credentials {
-        Credentials::Unreadable(why) => Verdict::not_ready(
+        Credentials::Unreadable(why) => ComponentReadiness::not_ready(
             InstanceReason::ProbeFailed,
-            format!("Secret {secret} with the credentials of PostgreSQL cannot be read: {why}."),
+            format!("Cannot read Secret {secret} with the credentials of PostgreSQL: {why}."),
         ),
         Credentials::Unknown | Credentials::Missing | Credentials::Unusable(_) | Credentials::Usable => {
-            Verdict::not_ready(
+            ComponentReadiness::not_ready(
                 InstanceReason::Provisioning,
-                format!("Secret {secret} with the credentials of PostgreSQL is being looked for."),
+                format!("Secret {secret} with the credentials of PostgreSQL has not been read yet."),
             )
         }
     }
 }
 
-fn external(input: &Input) -> Step {
-    let secret = &input.wanted.credentials;
+fn external(input: &Input) -> ComponentPlan {
+    let secret = &input.desired.credentials;
     let failed = |message: String| {
-        Step::held_up(Verdict::not_ready(
+        ComponentPlan::blocked(ComponentReadiness::not_ready(
             InstanceReason::PostgresSecretPreflightFailed,
             message,
         ))
     };
     match &input.observed.credentials {
-        Credentials::Unknown | Credentials::Unreadable(_) => Step::held_up(unread(input)),
+        Credentials::Unknown | Credentials::Unreadable(_) => ComponentPlan::blocked(unread(input)),
         Credentials::Missing => failed(format!(
-            "Secret {secret}, named by spec.metadata.postgres.credentialsSecretRef, does not exist. Create it with the \
-             keys username and password; the operator goes on by itself."
+            "Secret {secret}, referenced by spec.metadata.postgres.credentialsSecretRef, does not exist. Create it \
+             with the keys username and password; the operator then continues automatically."
         )),
         Credentials::Unusable(why) => failed(format!(
-            "Secret {secret}, named by spec.metadata.postgres.credentialsSecretRef, cannot be used: {why}. Correct it; \
-             the operator goes on by itself."
+            "Secret {secret}, referenced by spec.metadata.postgres.credentialsSecretRef, is invalid: {why}. Correct \
+             it; the operator then continues automatically."
         )),
-        Credentials::Usable => Step {
+        Credentials::Usable => ComponentPlan {
             writes: left_behind(input),
-            verdict: Verdict::ready("An external PostgreSQL is used.".to_owned()),
-            look_again: None,
+            readiness: ComponentReadiness::ready("Using an external PostgreSQL database.".to_owned()),
+            requeue_after: None,
         },
     }
 }
 
-/// Our own PostgreSQL is removed once the metadata service has left it. Its data and its password stay: whoever goes back
-/// finds both.
-fn left_behind(input: &Input) -> Vec<Write> {
+/// The PostgreSQL that the operator runs is deleted once the metadata service no longer uses it. Its data and its
+/// password are kept, so that the change can be reverted.
+fn left_behind(input: &Input) -> Vec<InstanceWrite> {
     let workload = input.observed.workloads.get(&Component::Metadata);
     let moved = input.observed.database == Some(Database::External)
         && workload.is_some_and(|workload| workload.serves(Component::Metadata));
     if moved {
-        remove(input, &[Object::PostgresSet, Object::PostgresService])
+        remove(input, &[InstanceObject::PostgresSet, InstanceObject::PostgresService])
     } else {
         Vec::new()
     }

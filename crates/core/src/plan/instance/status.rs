@@ -1,36 +1,37 @@
-//! The next status, the one write of it per pass, and what its changes tell people.
+//! The next status, which is written once per reconcile, and the events about its changes.
 
 use std::time::Duration;
 
 use firebolt_api::condition::{InstanceCondition, InstanceReason};
-use firebolt_api::{FireboltInstanceStatus, InstancePhase};
+use firebolt_api::{FireboltInstance, FireboltInstanceStatus, InstancePhase};
 use jiff::Timestamp;
 
+use super::component::{ComponentPlan, ComponentReadiness};
 use super::input::Input;
-use super::output::{Component, Object, Plan};
-use super::step::{Step, Verdict};
+use super::object::{Component, InstanceObject};
+use super::output::Plan;
 use crate::plan::Event;
-use crate::plan::condition::{self, Said};
+use crate::plan::condition::{self, ConditionUpdate};
 
-/// What all conditions say.
-pub(super) struct Verdicts {
-    pub ready: Verdict,
-    pub metadata: Verdict,
-    pub gateway: Verdict,
+/// The next values of all conditions.
+pub(super) struct InstanceReadiness {
+    pub ready: ComponentReadiness,
+    pub metadata: ComponentReadiness,
+    pub gateway: ComponentReadiness,
 }
 
-/// The end of a pass over all components. `over` is what is to be said of the instance as a whole, if not what its
-/// components say.
-pub(super) fn conclude(input: &Input, steps: [Step; 3], over: Option<Verdict>) -> Plan {
-    let look_again = steps.iter().filter_map(|step| step.look_again).min();
-    let [postgres, metadata, gateway] = steps;
-    let verdicts = Verdicts {
-        ready: over.unwrap_or_else(|| roll_up(input, &postgres.verdict, &metadata.verdict, &gateway.verdict)),
-        metadata: metadata.verdict,
-        gateway: gateway.verdict,
+/// The end of a reconcile of all components. `over` is the `Ready` condition of the instance, if it does not follow
+/// from its components.
+pub(super) fn conclude(input: &Input, component_plans: [ComponentPlan; 3], over: Option<ComponentReadiness>) -> Plan {
+    let requeue_after = component_plans.iter().filter_map(|step| step.requeue_after).min();
+    let [postgres, metadata, gateway] = component_plans;
+    let readiness = InstanceReadiness {
+        ready: over.unwrap_or_else(|| roll_up(input, &postgres.readiness, &metadata.readiness, &gateway.readiness)),
+        metadata: metadata.readiness,
+        gateway: gateway.readiness,
     };
     let writes = [postgres.writes, metadata.writes, gateway.writes].concat();
-    // What is being written, or was and Kubernetes has not looked yet, is not what was looked at.
+    // What is being written, or was written and not observed by Kubernetes yet, is not reflected in the status.
     let seen = input.observed.workloads.values().all(|workload| workload.observed);
     let observed = if writes.is_empty() && seen {
         input.instance.metadata.generation
@@ -41,94 +42,113 @@ pub(super) fn conclude(input: &Input, steps: [Step; 3], over: Option<Verdict>) -
             .as_ref()
             .and_then(|status| status.observed_generation)
     };
-    let (status, events) = next(input, &verdicts, observed);
+    let (status, events) = next(input, &readiness, observed);
     Plan {
         writes,
         status,
         events,
-        look_again,
+        requeue_after,
+        throttle: None,
     }
 }
 
-/// The instance is ready if all of it is. If not, it says what the first says that is not.
-fn roll_up(input: &Input, postgres: &Verdict, metadata: &Verdict, gateway: &Verdict) -> Verdict {
+/// The instance is ready if all components are. Otherwise it has the message of the first component that is not.
+fn roll_up(
+    input: &Input,
+    postgres: &ComponentReadiness,
+    metadata: &ComponentReadiness,
+    gateway: &ComponentReadiness,
+) -> ComponentReadiness {
     if postgres.reason == InstanceReason::PostgresSwitchRefused {
         return postgres.clone();
     }
-    // What cannot go on by itself comes first.
-    let verdicts = [metadata, gateway];
-    let failure = verdicts.into_iter().find(|verdict| verdict.is_failure());
-    match failure.or_else(|| verdicts.into_iter().find(|verdict| !verdict.ready)) {
+    // What cannot be solved by a retry comes first.
+    let readiness = [metadata, gateway];
+    let failure = readiness.into_iter().find(|readiness| readiness.is_failure());
+    match failure.or_else(|| readiness.into_iter().find(|readiness| !readiness.ready)) {
         None => {
             let doubt = match input.observed.workloads.get(&Component::Postgres) {
                 Some(workload) if !workload.serves(Component::Postgres) => format!(" {}", postgres.message),
                 Some(_) | None => String::new(),
             };
-            Verdict {
+            ComponentReadiness {
                 reason: InstanceReason::AllComponentsReady,
-                ..Verdict::ready(format!("The metadata service and the gateway are ready.{doubt}"))
+                ..ComponentReadiness::ready(format!("The metadata service and the gateway are ready.{doubt}"))
             }
         }
-        Some(verdict) => {
+        Some(readiness) => {
             let unseen = !input.observed.workloads.contains_key(&Component::Metadata);
-            let starting = unseen && verdict.reason == InstanceReason::Provisioning;
+            let starting = unseen && readiness.reason == InstanceReason::Provisioning;
             let reason = if starting {
                 InstanceReason::Initializing
             } else {
-                verdict.reason
+                readiness.reason
             };
-            Verdict::not_ready(reason, verdict.message.clone())
+            ComponentReadiness::not_ready(reason, readiness.message.clone())
         }
     }
 }
 
-/// The status with these conditions, if it says anything new, and what is to be told.
-fn next(input: &Input, verdicts: &Verdicts, observed: Option<i64>) -> (Option<FireboltInstanceStatus>, Vec<Event>) {
+/// The status with these conditions, if it changed, and the events about the change.
+fn next(
+    input: &Input,
+    readiness: &InstanceReadiness,
+    observed: Option<i64>,
+) -> (Option<FireboltInstanceStatus>, Vec<Event>) {
     let before = input.instance.status.clone().unwrap_or_default();
-    let endpoint = |verdict: &Verdict, endpoint: &String| {
-        if verdict.ready { endpoint.clone() } else { String::new() }
+    let endpoint = |readiness: &ComponentReadiness, endpoint: &String| {
+        if readiness.ready {
+            endpoint.clone()
+        } else {
+            String::new()
+        }
     };
     let mut status = FireboltInstanceStatus {
         observed_generation: observed,
-        phase: Some(phase(input, before.phase, verdicts)),
-        metadata_ready: verdicts.metadata.ready,
-        metadata_endpoint: endpoint(&verdicts.metadata, &input.wanted.metadata_endpoint),
-        gateway_ready: verdicts.gateway.ready,
-        gateway_endpoint: endpoint(&verdicts.gateway, &input.wanted.gateway_endpoint),
+        phase: Some(phase(input, before.phase, readiness)),
+        metadata_ready: readiness.metadata.ready,
+        metadata_endpoint: endpoint(&readiness.metadata, &input.desired.metadata_endpoint),
+        gateway_ready: readiness.gateway.ready,
+        gateway_endpoint: endpoint(&readiness.gateway, &input.desired.gateway_endpoint),
         conditions: before.conditions,
     };
-    let news = [
-        (InstanceCondition::Ready, &verdicts.ready),
-        (InstanceCondition::MetadataReady, &verdicts.metadata),
-        (InstanceCondition::GatewayReady, &verdicts.gateway),
+    let changed_ready = [
+        (InstanceCondition::Ready, &readiness.ready),
+        (InstanceCondition::MetadataReady, &readiness.metadata),
+        (InstanceCondition::GatewayReady, &readiness.gateway),
     ]
-    .map(|(kind, verdict)| set(&mut status, kind, verdict, input.now));
-    let events = events(before.phase, &status, verdicts, news[0]);
+    .map(|(kind, readiness)| set(&mut status, kind, readiness, input.now));
+    let events = events(before.phase, &status, readiness, changed_ready[0]);
     let changed = input.instance.status.as_ref() != Some(&status);
     (changed.then_some(status), events)
 }
 
-fn set(status: &mut FireboltInstanceStatus, kind: InstanceCondition, verdict: &Verdict, now: Timestamp) -> bool {
-    let said = Said {
+fn set(
+    status: &mut FireboltInstanceStatus,
+    kind: InstanceCondition,
+    readiness: &ComponentReadiness,
+    now: Timestamp,
+) -> bool {
+    let update = ConditionUpdate {
         type_: kind.into(),
-        holds: verdict.ready,
-        reason: verdict.reason.into(),
-        message: verdict.message.clone(),
+        holds: readiness.ready,
+        reason: readiness.reason.into(),
+        message: readiness.message.clone(),
     };
-    condition::set(&mut status.conditions, said, status.observed_generation, now)
+    condition::set(&mut status.conditions, update, status.observed_generation, now)
 }
 
-fn phase(input: &Input, before: Option<InstancePhase>, verdicts: &Verdicts) -> InstancePhase {
-    let failed = [&verdicts.ready, &verdicts.metadata, &verdicts.gateway]
+fn phase(input: &Input, before: Option<InstancePhase>, readiness: &InstanceReadiness) -> InstancePhase {
+    let failed = [&readiness.ready, &readiness.metadata, &readiness.gateway]
         .into_iter()
-        .any(Verdict::is_failure);
+        .any(ComponentReadiness::is_failure);
     let was_ready = match before {
         Some(InstancePhase::Ready | InstancePhase::Degraded) => true,
-        // The gateway is made when everything else was ready for the first time.
-        Some(InstancePhase::Failed) => input.observed.objects.contains_key(&Object::GatewayDeployment),
+        // The gateway is created after everything else was ready for the first time.
+        Some(InstancePhase::Failed) => input.observed.objects.contains_key(&InstanceObject::GatewayDeployment),
         Some(InstancePhase::Provisioning) | None => false,
     };
-    match (verdicts.ready.ready, was_ready) {
+    match (readiness.ready.ready, was_ready) {
         _ if failed => InstancePhase::Failed,
         (true, _) => InstancePhase::Ready,
         (false, true) => InstancePhase::Degraded,
@@ -136,16 +156,16 @@ fn phase(input: &Input, before: Option<InstancePhase>, verdicts: &Verdicts) -> I
     }
 }
 
-/// What a person must act on is told by its own name, anything else as the phase that it leads to.
+/// A problem that a person has to solve is reported with its own reason, anything else as the new phase.
 fn events(
     before: Option<InstancePhase>,
     status: &FireboltInstanceStatus,
-    verdicts: &Verdicts,
-    news: bool,
+    readiness: &InstanceReadiness,
+    changed_ready: bool,
 ) -> Vec<Event> {
-    let Verdict { reason, message, .. } = &verdicts.ready;
-    if verdicts.ready.is_actionable() {
-        return news
+    let ComponentReadiness { reason, message, .. } = &readiness.ready;
+    if readiness.ready.is_actionable() {
+        return changed_ready
             .then(|| Event::warning(<&str>::from(*reason), message.clone()))
             .into_iter()
             .collect();
@@ -160,26 +180,27 @@ fn events(
     vec![event]
 }
 
-/// Nothing is to be done but this status.
-pub(super) fn only(input: &Input, verdicts: &Verdicts, look_again: Option<Duration>) -> Plan {
-    let (status, events) = next(input, verdicts, input.instance.metadata.generation);
+/// A plan that only writes this status.
+pub(super) fn only(input: &Input, readiness: &InstanceReadiness, requeue_after: Option<Duration>) -> Plan {
+    let (status, events) = next(input, readiness, input.instance.metadata.generation);
     Plan {
         writes: Vec::new(),
         status,
         events,
-        look_again,
+        requeue_after,
+        throttle: None,
     }
 }
 
-/// The status of an instance that cannot be looked after at all, for this reason; none if that is what it says.
-pub(super) fn stuck(input: &Input, message: String) -> Option<FireboltInstanceStatus> {
-    let before = input.instance.status.clone().unwrap_or_default();
+/// The status of an instance that cannot be reconciled, for this reason; `None` if it would not change.
+pub(super) fn stuck(instance: &FireboltInstance, message: String, now: Timestamp) -> Option<FireboltInstanceStatus> {
+    let before = instance.status.clone().unwrap_or_default();
     let mut status = before.clone();
     status.phase.get_or_insert(InstancePhase::Provisioning);
     if status.phase == Some(InstancePhase::Ready) {
         status.phase = Some(InstancePhase::Degraded);
     }
-    let verdict = Verdict::not_ready(InstanceReason::EnsureFailed, message);
-    set(&mut status, InstanceCondition::Ready, &verdict, input.now);
+    let readiness = ComponentReadiness::not_ready(InstanceReason::EnsureFailed, message);
+    set(&mut status, InstanceCondition::Ready, &readiness, now);
     (status != before).then_some(status)
 }

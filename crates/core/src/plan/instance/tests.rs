@@ -1,10 +1,10 @@
-//! What is decided in each situation.
+//! The plan of an instance in each situation.
 
-mod another_database;
 mod credentials;
-mod the_end;
-mod the_order;
-mod what_is_said;
+mod database_change;
+mod deletion;
+mod order;
+mod status;
 
 use firebolt_api::InstancePhase::{self, Degraded, Failed, Provisioning, Ready};
 use firebolt_api::condition::InstanceCondition;
@@ -15,16 +15,16 @@ use super::fixture::{Case, instance, ours, pods};
 use super::*;
 use crate::plan::{Child, Meta, Severity};
 
-fn writes(case: &Case) -> Vec<Write> {
+fn writes(case: &Case) -> Vec<InstanceWrite> {
     case.plan().writes
 }
 
-fn create(objects: &[Object]) -> Vec<Write> {
-    objects.iter().map(|object| Write::Create(*object)).collect()
+fn create(objects: &[InstanceObject]) -> Vec<InstanceWrite> {
+    objects.iter().map(|object| InstanceWrite::Create(*object)).collect()
 }
 
-/// Reason and message of the whole instance.
-fn said(case: &Case) -> (String, String) {
+/// Reason and message of the `Ready` condition.
+fn ready_condition(case: &Case) -> (String, String) {
     let ready = case.condition(InstanceCondition::Ready);
     (ready.reason, ready.message)
 }

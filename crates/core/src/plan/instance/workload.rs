@@ -1,38 +1,38 @@
-//! How far the pods of a component are.
+//! Rollout status of a component.
 
 use std::fmt::Write;
 
-use super::output::Component;
+use super::object::Component;
 
-/// A Deployment or StatefulSet, as far as its own status and its pods say.
+/// Rollout status of a Deployment or StatefulSet, from its status and its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// How many pods it asks for.
-    pub wanted: i32,
-    /// Whether Kubernetes has taken in the newest specification. Until then, the counts are about an older one.
+    /// Number of desired pods.
+    pub desired: i32,
+    /// Whether Kubernetes has observed the newest spec. Until then, the counts are about an older one.
     pub observed: bool,
-    /// How many pods run the newest specification.
+    /// Number of pods with the newest spec.
     pub updated: i32,
-    /// How many pods there are in all.
+    /// Total number of pods.
     pub total: i32,
-    /// How many pods are ready, whichever specification they run.
+    /// Number of ready pods, with any spec.
     pub ready: i32,
-    /// Whether Kubernetes has given up waiting for the newest specification.
+    /// Whether the rollout of the newest spec exceeded its progress deadline.
     pub overdue: bool,
-    /// Whether a pod that found its node does not come up.
+    /// Whether a scheduled pod fails to start.
     pub broken: bool,
-    /// Why pods are not there or not ready, in sentences.
+    /// Why pods are missing or not ready, in sentences.
     pub causes: Vec<String>,
 }
 
 impl Workload {
-    /// All pods run the newest specification.
+    /// Whether all pods have the newest spec.
     pub(super) fn is_rolled_out(&self) -> bool {
-        self.observed && self.updated >= self.wanted && self.total <= self.updated
+        self.observed && self.updated >= self.desired && self.total <= self.updated
     }
 
-    /// Whether it serves. Pods of an older specification serve too, unless those of the newest do not come up: then nobody
-    /// may take it for well. Where pods are replaced only after they are gone, an older one is on its way out.
+    /// Whether it serves requests. Pods of an older spec serve as well, unless those of the newest fail to start, which
+    /// must be reported. Where old pods are deleted before new ones start, an old one is about to be deleted.
     #[must_use]
     pub fn serves(&self, component: Component) -> bool {
         let stuck = !self.is_rolled_out() && (self.overdue || self.broken);
@@ -42,14 +42,14 @@ impl Workload {
         }
     }
 
-    /// Where it stands, in words.
+    /// The rollout status, as text.
     pub(super) fn describe(&self) -> String {
-        let mut text = format!("{} of {} pods ready", self.ready, self.wanted);
-        if self.observed && self.updated < self.wanted && self.total > 0 {
-            let _ = write!(text, ", {} of {} updated", self.updated, self.wanted);
+        let mut text = format!("{} of {} pods ready", self.ready, self.desired);
+        if self.observed && self.updated < self.desired && self.total > 0 {
+            let _ = write!(text, ", {} of {} updated", self.updated, self.desired);
         }
         if self.overdue {
-            text.push_str(", and Kubernetes reports no progress");
+            text.push_str(", progress deadline exceeded");
         }
         text.push('.');
         for cause in &self.causes {
@@ -66,12 +66,12 @@ mod tests {
 
     use super::*;
 
-    fn settled(wanted: i32, ready: i32) -> Workload {
+    fn settled(desired: i32, ready: i32) -> Workload {
         Workload {
-            wanted,
+            desired,
             observed: true,
-            updated: wanted,
-            total: wanted,
+            updated: desired,
+            total: desired,
             ready,
             ..Workload::default()
         }
@@ -90,13 +90,13 @@ mod tests {
     #[case::one_is_enough(settled(2, 1), true)]
     #[case::one_crashes(Workload { broken: true, ..settled(2, 1) }, true)]
     #[case::none_ready(settled(2, 0), false)]
-    #[case::none_wanted(settled(0, 0), false)]
+    #[case::none_desired(settled(0, 0), false)]
     #[case::rolls(rolling(), true)]
     #[case::is_about_to_roll(Workload { observed: false, ..settled(2, 2) }, true)]
     #[case::new_pod_waits_for_a_node(Workload { causes: vec!["Pod a cannot be scheduled.".to_owned()], ..rolling() }, true)]
     #[case::new_pod_crashes(Workload { broken: true, ..rolling() }, false)]
     #[case::no_progress(Workload { overdue: true, ..rolling() }, false)]
-    fn a_gateway_serves_while_it_rolls_but_not_if_it_is_stuck(#[case] gateway: Workload, #[case] serves: bool) {
+    fn a_gateway_serves_during_a_rollout_unless_that_is_stuck(#[case] gateway: Workload, #[case] serves: bool) {
         assert_eq!(gateway.serves(Component::Gateway), serves);
     }
 
@@ -114,8 +114,8 @@ mod tests {
     #[case(settled(2, 1), "1 of 2 pods ready.")]
     #[case(rolling(), "2 of 2 pods ready, 1 of 2 updated.")]
     #[case(Workload { overdue: true, causes: vec!["Pod a crashes.".to_owned()], ..rolling() },
-        "2 of 2 pods ready, 1 of 2 updated, and Kubernetes reports no progress. Pod a crashes.")]
-    fn it_says_where_it_stands(#[case] workload: Workload, #[case] text: &str) {
+        "2 of 2 pods ready, 1 of 2 updated, progress deadline exceeded. Pod a crashes.")]
+    fn the_description_contains_the_rollout_status(#[case] workload: Workload, #[case] text: &str) {
         assert_eq!(workload.describe(), text);
     }
 }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Map, Value, json};
 
-use super::stateful_set::TERMINATION_GRACE_PERIOD;
-use super::{CONFIG_FILE, metadata, names};
+use super::{CONFIG_FILE, TERMINATION_GRACE_PERIOD, names, object_meta};
 use crate::resolve::engine::EffectiveEngine;
 
-/// What the engine has, of the time between SIGTERM and SIGKILL, to finish its queries: the rest is for ending.
+/// The part of the grace period in which the engine finishes its queries; the rest is for its shutdown.
 const RESERVED_FOR_ENDING: i64 = 5;
 
 /// Renders the ConfigMap of `generation`.
@@ -17,7 +16,7 @@ const RESERVED_FOR_ENDING: i64 = 5;
 pub fn config_map(engine: &EffectiveEngine, generation: i64) -> ConfigMap {
     let text = firebolt_api::to_yaml(&sorted(Value::Object(config(engine, generation))));
     ConfigMap {
-        metadata: metadata(engine, names(engine).config_map(generation), Some(generation)),
+        metadata: object_meta(engine, names(engine).config_map(generation), Some(generation)),
         data: Some(BTreeMap::from([(CONFIG_FILE.to_owned(), text)])),
         ..ConfigMap::default()
     }

@@ -1,4 +1,4 @@
-//! The container that is the engine: what users decide about it, and its identity, which belongs to the operator.
+//! The engine container: the settings of users, and its identity, which the operator sets.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector, Probe, VolumeMount,
@@ -23,7 +23,7 @@ const SCRIPT: &str = r#"set -euo pipefail
 exec /opt/firebolt/firebolt server --node "${POD_INDEX:-${HOSTNAME##*-}}" --data-dir /var/lib/firebolt
 "#;
 
-/// Puts the operator's part around the user's.
+/// Completes the user's container with the operator's fields.
 pub(super) fn engine_container(user: Container) -> Container {
     let user_mounts = user.volume_mounts.unwrap_or_default().into_iter();
     let user_mounts = user_mounts.filter(|mount| !RESERVED_VOLUMES.contains(&mount.name.as_str()));
@@ -35,7 +35,7 @@ pub(super) fn engine_container(user: Container) -> Container {
         volume_mounts: Some(mounts().into_iter().chain(user_mounts).collect()),
         readiness_probe: Some(probe("/health/ready", 1, 3, 6)),
         liveness_probe: Some(probe("/health/live", 2, 5, 6)),
-        // Two and a half minutes for a start; the liveness probe waits for it.
+        // Allows two and a half minutes for the start; the liveness probe waits for it.
         startup_probe: Some(probe("/health/live", 0, 5, 30)),
         ..user
     }

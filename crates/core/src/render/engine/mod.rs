@@ -2,10 +2,11 @@
 
 mod config_map;
 mod engine_container;
-mod fingerprint;
 mod headless_service;
+mod pods;
 mod routing_service;
 mod stateful_set;
+mod template_hash;
 mod ui_sidecar;
 
 use std::collections::BTreeMap;
@@ -21,17 +22,20 @@ use crate::resolve::engine::EffectiveEngine;
 pub use config_map::config_map;
 pub use engine_container::RESERVED_ENV;
 pub(crate) use engine_container::mount_paths;
-pub use fingerprint::fingerprint;
 pub use headless_service::headless_service;
 pub use routing_service::routing_service;
 pub use stateful_set::stateful_set;
+pub use template_hash::template_hash;
 pub use ui_sidecar::UI_CONTAINER;
 
 /// The ports of an engine pod, by name.
 const PORTS: [(&str, i32); 3] = [("http-query", 3473), ("health", HEALTH_PORT), ("metrics", 9090)];
 const HEALTH_PORT: i32 = 8122;
 
-/// Names of volumes that the operator puts into engine pods. A user's volume or mount of the same name is left out.
+/// The termination grace period of a pod, in seconds.
+const TERMINATION_GRACE_PERIOD: i64 = 60;
+
+/// Names of volumes that the operator adds to engine pods. A user's volume or mount of the same name is ignored.
 pub const RESERVED_VOLUMES: [&str; 5] = [
     CONFIG_VOLUME,
     FORMER_CONFIG_VOLUME,
@@ -39,21 +43,21 @@ pub const RESERVED_VOLUMES: [&str; 5] = [
     RUNTIME_VOLUME,
     UI_VOLUME,
 ];
-/// Those of them that every pod has.
+/// The volumes that every pod has.
 pub(crate) const COMMON_VOLUMES: [&str; 3] = [CONFIG_VOLUME, DATA_VOLUME, RUNTIME_VOLUME];
 pub(crate) const CONFIG_VOLUME: &str = "nodes-config";
 /// What the original operator calls it.
 pub(crate) const FORMER_CONFIG_VOLUME: &str = "engine-config";
 pub(crate) const DATA_VOLUME: &str = "data";
 const RUNTIME_VOLUME: &str = "runtime";
-/// The one that pods with the web UI have.
+/// The volume that pods with the web UI have.
 pub(crate) const UI_VOLUME: &str = "nginx-writable-dir";
 
-/// The one key of the ConfigMap, which is also the name of the file.
+/// The only key of the ConfigMap, which is also the name of the file.
 const CONFIG_FILE: &str = "config.yaml";
 
-/// What every object of the engine carries. Objects of one generation carry its number as well.
-fn metadata(engine: &EffectiveEngine, name: String, generation: Option<i64>) -> ObjectMeta {
+/// The metadata of every object of the engine. Objects of a generation have a label with its number as well.
+fn object_meta(engine: &EffectiveEngine, name: String, generation: Option<i64>) -> ObjectMeta {
     let mut labels = BTreeMap::from([label(Label::Engine, engine.name.clone())]);
     labels.extend(generation.map(|generation| label(Label::Generation, generation.to_string())));
     ObjectMeta {
@@ -72,7 +76,7 @@ fn metadata(engine: &EffectiveEngine, name: String, generation: Option<i64>) -> 
     }
 }
 
-/// The labels that select the pods of one generation, and that its objects carry.
+/// The labels of the objects of one generation, which are also the selector of its pods.
 #[must_use]
 pub fn generation_labels(engine: &EffectiveEngine, generation: i64) -> BTreeMap<String, String> {
     BTreeMap::from([

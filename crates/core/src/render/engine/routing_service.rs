@@ -1,8 +1,8 @@
-//! The Service that the gateway and clients talk to. Its selector is the blue-green switch.
+//! The Service that the gateway and clients connect to. Its selector switches between generations.
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 
-use super::{generation_labels, metadata, names, service_ports};
+use super::{generation_labels, names, object_meta, service_ports};
 use crate::resolve::engine::EffectiveEngine;
 
 /// Renders the routing Service so that it selects the pods of `generation`. It is headless, so that a client sees the
@@ -11,7 +11,7 @@ use crate::resolve::engine::EffectiveEngine;
 pub fn routing_service(engine: &EffectiveEngine, generation: i64) -> Service {
     Service {
         // It outlives generations, so it carries the number of none: the sweep must never see it.
-        metadata: metadata(engine, names(engine).routing_service(), None),
+        metadata: object_meta(engine, names(engine).routing_service(), None),
         spec: Some(ServiceSpec {
             type_: Some("ClusterIP".to_owned()),
             cluster_ip: Some("None".to_owned()),

@@ -1,4 +1,4 @@
-//! Whole renderings, as a reviewer wants to see them, and what holds of every rendering.
+//! Snapshots of complete sets of rendered objects, and properties of every rendered object.
 
 use std::fmt::Write;
 
@@ -107,23 +107,23 @@ fn a_label_of_a_user_cannot_move_a_pod_into_another_generation() {
 }
 
 #[test]
-fn the_fingerprint_is_the_same_in_every_generation() {
+fn the_template_hash_is_the_same_in_every_generation() {
     let engine = effective(&json!({}), None);
     let recorded = |generation| {
         let annotations = stateful_set(&engine, generation)
             .metadata
             .annotations
             .expect("annotations");
-        annotations[firebolt_api::key::Annotation::Fingerprint.key()].clone()
+        annotations[firebolt_api::key::Annotation::TemplateHash.key()].clone()
     };
-    assert_eq!(recorded(0), fingerprint(&engine));
-    assert_eq!(recorded(41), fingerprint(&engine));
+    assert_eq!(recorded(0), template_hash(&engine));
+    assert_eq!(recorded(41), template_hash(&engine));
 }
 
 /// A new text here rolls every engine of every user at the next upgrade. Change it only for that reason.
 #[test]
-fn the_fingerprint_of_a_bare_engine_never_changes() {
-    insta::assert_snapshot!(fingerprint(&effective(&json!({}), None)), @"1-2ffb40fdef364e4f");
+fn the_template_hash_of_a_minimal_engine_never_changes() {
+    insta::assert_snapshot!(template_hash(&effective(&json!({}), None)), @"1-2ffb40fdef364e4f");
 }
 
 #[rstest]
@@ -138,10 +138,10 @@ fn the_fingerprint_of_a_bare_engine_never_changes() {
 #[case::volume(json!({ "template": { "spec": { "volumes": [{ "name": "v" }] } } }))]
 #[case::pull_secret(json!({ "template": { "spec": { "imagePullSecrets": [{ "name": "s" }] } } }))]
 #[case::annotation(json!({ "template": { "metadata": { "annotations": { "a": "b" } } } }))]
-fn whatever_reshapes_the_pods_has_another_fingerprint(#[case] change: Value) {
+fn a_change_of_the_pods_changes_the_template_hash(#[case] change: Value) {
     assert_ne!(
-        fingerprint(&effective(&change, None)),
-        fingerprint(&effective(&json!({}), None))
+        template_hash(&effective(&change, None)),
+        template_hash(&effective(&json!({}), None))
     );
 }
 
@@ -153,10 +153,10 @@ fn whatever_reshapes_the_pods_has_another_fingerprint(#[case] change: Value) {
 #[case::stripped_config(json!({ "customEngineConfig": { "schema_version": "9" } }))]
 #[case::empty_template(json!({ "template": { "metadata": { "labels": {} }, "spec": { "containers": [], "tolerations": [] } } }))]
 #[case::explicit_default(json!({ "storage": { "emptyDir": {} }, "uiSidecar": false }))]
-fn whatever_does_not_reshape_the_pods_has_the_same_fingerprint(#[case] change: Value) {
+fn a_change_that_does_not_affect_the_pods_keeps_the_template_hash(#[case] change: Value) {
     assert_eq!(
-        fingerprint(&effective(&change, None)),
-        fingerprint(&effective(&json!({}), None))
+        template_hash(&effective(&change, None)),
+        template_hash(&effective(&json!({}), None))
     );
 }
 
@@ -165,14 +165,14 @@ fn whatever_does_not_reshape_the_pods_has_the_same_fingerprint(#[case] change: V
 #[case::drain_check(json!({ "drainCheckEnabled": false }))]
 #[case::drain_interval(json!({ "drainCheckInterval": "9s" }))]
 #[case::auto_stop(json!({ "autoStop": { "enabled": true, "activeReplicas": 5 } }))]
-fn an_edit_of_a_class_that_does_not_reshape_the_pods_has_the_same_fingerprint(#[case] change: Value) {
+fn a_change_of_the_class_that_does_not_affect_the_pods_keeps_the_template_hash(#[case] change: Value) {
     let mut class = json!({ "template": {} });
-    let plain = fingerprint(&effective(&json!({}), Some(class.clone())));
+    let plain = template_hash(&effective(&json!({}), Some(class.clone())));
     class
         .as_object_mut()
         .unwrap()
         .extend(change.as_object().unwrap().clone());
-    assert_eq!(fingerprint(&effective(&json!({}), Some(class))), plain);
+    assert_eq!(template_hash(&effective(&json!({}), Some(class))), plain);
 }
 
 #[test]
@@ -180,5 +180,5 @@ fn where_a_setting_comes_from_does_not_matter() {
     let template = json!({ "spec": { "containers": [{ "name": "engine", "image": "same:1" }] } });
     let own = effective(&json!({ "template": template }), None);
     let of_class = effective(&json!({}), Some(json!({ "template": template })));
-    assert_eq!(fingerprint(&own), fingerprint(&of_class));
+    assert_eq!(template_hash(&own), template_hash(&of_class));
 }

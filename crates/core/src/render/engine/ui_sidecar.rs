@@ -1,4 +1,4 @@
-//! The web UI, as a container beside the engine.
+//! The sidecar container of the web UI.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::resolve::{ENGINE_USER, hardened, pull_policy};
 pub const UI_CONTAINER: &str = "engine-web";
 
 const PORT: i32 = 9100;
-/// Where the server behind the UI writes; its root file system is read-only.
+/// The directory that the server of the UI writes to; its root file system is read-only.
 const WRITABLE: [&str; 3] = ["/var/tmp", "/var/cache/nginx", "/var/run/nginx"];
 
 /// The container. It has a readiness probe, so that a generation whose UI does not come up is not switched to.
@@ -65,7 +65,7 @@ pub(super) fn container(image: &str) -> Container {
     }
 }
 
-/// The volume behind the folders that it writes to.
+/// The volume for the directories that it writes to.
 pub(super) fn volume() -> Volume {
     Volume {
         name: UI_VOLUME.to_owned(),

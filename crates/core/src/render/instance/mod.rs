@@ -23,15 +23,15 @@ pub use postgres::{
     postgres_stateful_set,
 };
 
-/// The key of a credentials Secret under which the name of the user stands.
+/// The key of the user name in a credentials Secret.
 pub const USERNAME_KEY: &str = "username";
-/// The key of a credentials Secret under which the password stands.
+/// The key of the password in a credentials Secret.
 pub const PASSWORD_KEY: &str = "password";
-/// The key of the credentials Secret that the operator makes under which the name of the database stands.
+/// The key of the database name in the credentials Secret that the operator creates.
 pub const DATABASE_KEY: &str = "database";
 
-/// What every object of a component carries.
-fn metadata(instance: &EffectiveInstance, name: String, component: Component) -> ObjectMeta {
+/// The metadata of every object of a component.
+fn object_meta(instance: &EffectiveInstance, name: String, component: Component) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: Some(instance.namespace.clone()),
@@ -48,7 +48,7 @@ fn metadata(instance: &EffectiveInstance, name: String, component: Component) ->
     }
 }
 
-/// What selects the pods of a component.
+/// The selector of the pods of a component.
 fn selector(instance: &EffectiveInstance, component: Component) -> LabelSelector {
     LabelSelector {
         match_labels: Some(component_labels(&instance.name, component)),
@@ -56,7 +56,7 @@ fn selector(instance: &EffectiveInstance, component: Component) -> LabelSelector
     }
 }
 
-/// The one port of a Service, and the port of the pods behind it.
+/// The only port of a Service, and the target port of its pods.
 fn service_port(name: &str, port: u16, target: u16) -> ServicePort {
     ServicePort {
         name: Some(name.to_owned()),
@@ -67,7 +67,7 @@ fn service_port(name: &str, port: u16, target: u16) -> ServicePort {
     }
 }
 
-/// A port on which a container answers.
+/// A port of a container.
 fn container_port(name: &str, port: u16) -> ContainerPort {
     ContainerPort {
         name: Some(name.to_owned()),

@@ -7,19 +7,19 @@ use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, PodTemplateSpe
 
 use crate::resolve::instance::{EffectiveInstance, component_labels};
 
-/// How long new pods may take before Kubernetes says that a rollout makes no progress, in seconds.
+/// The progress deadline of a rollout, in seconds.
 pub(super) const PROGRESS_DEADLINE: i32 = 120;
 
-/// What the operator puts into the pods of a component.
+/// The operator's part of the pods of a component.
 pub(super) struct Own<Build> {
     pub component: Component,
     pub annotations: Vec<(Annotation, String)>,
     /// Builds the component's own container around the user's part of it.
     pub container: Build,
-    /// Containers of the operator beside it.
+    /// Sidecar containers of the operator.
     pub beside: Vec<Container>,
     pub volumes: Vec<Volume>,
-    /// The time that a pod has between SIGTERM and SIGKILL, in seconds.
+    /// The termination grace period of a pod, in seconds.
     pub grace_period: i64,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn template<Build: FnOnce(Container) -> Container>(
 ) -> PodTemplateSpec {
     let PodTemplateSpec { metadata, spec } = user.clone();
     let (mut metadata, mut spec) = (metadata.unwrap_or_default(), spec.unwrap_or_default());
-    // Last, so that nothing a user writes can move a pod into another component or hide a change.
+    // Set last, so that labels and annotations of a user cannot move a pod to another component or hide a change.
     let labels = metadata.labels.get_or_insert_default();
     labels.extend(component_labels(&instance.name, own.component));
     let annotations = metadata.annotations.get_or_insert_default();
@@ -64,7 +64,7 @@ pub(super) fn texts(annotations: Vec<(Annotation, String)>) -> BTreeMap<String, 
         .collect()
 }
 
-/// A volume that lives and dies with the pod.
+/// An `emptyDir` volume.
 pub(super) fn scratch(name: &str) -> Volume {
     Volume {
         name: name.to_owned(),
@@ -73,7 +73,7 @@ pub(super) fn scratch(name: &str) -> Volume {
     }
 }
 
-/// Where a container sees a volume.
+/// A mount of a volume.
 pub(super) fn mount(name: &str, path: &str) -> VolumeMount {
     VolumeMount {
         name: name.to_owned(),
@@ -82,7 +82,7 @@ pub(super) fn mount(name: &str, path: &str) -> VolumeMount {
     }
 }
 
-/// Where a container sees a volume that it only reads.
+/// A read-only mount of a volume.
 pub(super) fn read_only(name: &str, path: &str) -> VolumeMount {
     VolumeMount {
         read_only: Some(true),

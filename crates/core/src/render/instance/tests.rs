@@ -1,4 +1,4 @@
-//! Whole renderings, as a reviewer wants to see them, and what holds of every rendering.
+//! Snapshots of complete sets of rendered objects, and properties of every rendered object.
 
 use std::fmt::Write;
 
@@ -236,7 +236,7 @@ fn the_claim_has_the_name_that_the_stateful_set_controller_gives_it() {
     let claims = set.spec.expect("a spec").volume_claim_templates.expect("claims");
     let (claim, set) = (claims[0].metadata.name.as_deref(), set.metadata.name.as_deref());
     let name = format!("{}-{}-0", claim.expect("a name"), set.expect("a name"));
-    assert_eq!(postgres_claim_name(&instance), name);
+    assert_eq!(postgres_claim_name(&instance.name), name);
     assert_eq!(name, "data-main-metadata-pg-0");
 }
 

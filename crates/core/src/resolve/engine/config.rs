@@ -12,8 +12,8 @@ const SECTIONS: [(&str, &[&str]); 2] = [
     ("engine", &["id", "nodes", "termination_grace_period"]),
 ];
 
-/// What users may ask for, merged: the operator's suggestions, then the class, then the engine. Nothing in it can
-/// change identity, routing or topology, so the operator's own values can be put in without looking.
+/// The configuration of users, merged over the operator's defaults: first the class, then the engine. It has no key that
+/// changes identity, routing or topology, so the operator's own values can be added without a check.
 #[must_use]
 pub fn merge(class: Option<&Map<String, Value>>, engine: Option<&Map<String, Value>>) -> Map<String, Value> {
     let mut config = suggestions();
@@ -35,7 +35,8 @@ fn suggestions() -> Map<String, Value> {
     Map::from_iter([("logging".to_owned(), json!({ "format": "json" }))])
 }
 
-/// A layer without what belongs to the operator. A shared section that is no object, or that has nothing left, goes.
+/// A layer without the keys that belong to the operator. A shared section that is not an object, or that is empty
+/// afterwards, is removed.
 fn stripped(layer: &Map<String, Value>) -> Map<String, Value> {
     let mut layer = layer.clone();
     layer.retain(|key, _| !ROOT.contains(&key.as_str()));
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_the_class_spoils_does_not_spoil_the_engines() {
+    fn an_invalid_section_of_the_class_does_not_affect_the_engine() {
         let class = object(json!({ "engine": "broken" }));
         let engine = object(json!({ "engine": { "memory": 1 } }));
         assert_eq!(
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_json_unless_somebody_says_otherwise() {
+    fn logs_are_json_by_default() {
         assert_eq!(merge(None, None), object(json!({ "logging": { "format": "json" } })));
         let engine = object(json!({ "logging": { "format": "text" } }));
         assert_eq!(merge(None, Some(&engine)), engine);

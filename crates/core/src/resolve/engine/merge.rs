@@ -24,7 +24,7 @@ pub(super) fn engine_keys_win<T>(
     (!all.is_empty()).then_some(all)
 }
 
-/// Lays `top` over `base`: objects are merged key by key, anything else is replaced.
+/// Merges `top` into `base`: objects key by key, anything else is replaced.
 pub(super) fn deep(base: &mut Map<String, Value>, top: Map<String, Value>) {
     for (key, value) in top {
         match (base.get_mut(&key), value) {

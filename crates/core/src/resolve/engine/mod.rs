@@ -1,4 +1,4 @@
-//! Engine, class, instance and operator defaults become one [`EffectiveEngine`].
+//! Merges engine, class, instance and operator defaults into one [`EffectiveEngine`].
 
 mod config;
 mod merge;
@@ -14,33 +14,32 @@ use serde_json::{Map, Value};
 use super::Defaults;
 
 pub use settings::Backend;
-pub use template::{ENGINE_CONTAINER, says_anything};
+pub use template::{ENGINE_CONTAINER, has_resources};
 
-/// What an engine needs to know of the instance that it belongs to.
+/// The properties of the referenced instance that an engine depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceFacts {
     /// The identity of the instance.
     pub id: String,
-    /// Where its metadata service answers, as host and port.
+    /// The endpoint of its metadata service, as host and port.
     pub metadata_endpoint: String,
 }
 
-/// Everything that is known of an engine, with nothing left to be looked up or merged. Building objects from it cannot
-/// fail.
+/// The effective settings of an engine, completely resolved and merged. Rendering objects from it cannot fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectiveEngine {
     /// The namespace of the engine and of everything that it owns.
     pub namespace: String,
     /// The name of the engine.
     pub name: String,
-    /// The identity of this very object, for owner references: a later one of the same name is another.
+    /// The UID of the object, for owner references.
     pub uid: String,
-    /// How many compute nodes run.
+    /// The number of compute nodes.
     pub replicas: i32,
-    /// The pod template as users see it: both layers and the defaults, without what belongs to the operator. The first
-    /// container is the engine's.
+    /// The merged pod template of both layers and the defaults, without the operator's own fields. The first container is
+    /// the engine's.
     pub template: PodTemplateSpec,
-    /// Where pods keep their data.
+    /// The storage of the pods' data.
     pub storage: Backend,
     /// The part of the configuration that users decide about.
     pub config: Map<String, Value>,
@@ -48,17 +47,17 @@ pub struct EffectiveEngine {
     pub instance: InstanceFacts,
     /// The image of the web UI, if each pod is to have one.
     pub ui_image: Option<String>,
-    /// How often an old generation is asked for its running queries. `None`: it is not waited for.
+    /// The interval between checks whether an old generation is drained. `None`: it is deleted without a drain.
     pub drain_check: Option<Duration>,
-    /// When the engine stops by itself and when it comes back.
+    /// The auto-stop policy.
     pub auto_stop: Option<AutoStop>,
     /// The DNS domain of the cluster.
     pub cluster_domain: String,
-    /// What users wrote that shows in a hash beside the objects, to explain why a generation was made.
+    /// The inputs of users whose hashes explain why a generation was created.
     pub sources: Sources,
 }
 
-/// Inputs whose change makes a new generation, as users wrote them.
+/// Inputs of users whose change creates a new generation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     /// The template of the class, if there is a class.
@@ -67,7 +66,7 @@ pub struct Sources {
     pub custom_config: Option<Map<String, Value>>,
 }
 
-/// Lays the engine over its class over the operator's defaults.
+/// Merges the engine with its class and the operator's defaults, in this order of precedence.
 #[must_use]
 pub fn resolve(
     engine: &FireboltEngine,
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_engine_is_the_operators_word_throughout() {
+    fn an_engine_without_settings_has_the_defaults_of_the_operator() {
         let effective = resolve(
             &engine(&json!({ "instanceRef": "main", "replicas": 2 })),
             None,
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_hold_what_users_wrote_and_not_what_was_stripped() {
+    fn sources_have_the_inputs_of_users_without_removed_fields() {
         let class = json!({ "apiVersion": "x/v1", "kind": "FireboltEngineClass", "metadata": { "name": "c" },
             "spec": { "template": { "metadata": { "labels": { "a": "b" } } }, "customEngineConfig": { "endpoints": {} } } });
         let class: FireboltEngineClass = serde_json::from_value(class).expect("a class");

@@ -1,4 +1,4 @@
-//! Settings that an engine takes from its class when it has none of its own, and the operator's word when neither has.
+//! Settings that an engine takes from its class if it has none of its own, and the operator's defaults.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::merge::engine_first;
 
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Where pods keep their data: exactly one place.
+/// The storage of the pods' data: exactly one backend.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Backend {
     /// A claim for each pod.
     PersistentVolumeClaim(PersistentVolumeClaimStorage),
-    /// A volume that lives and dies with the pod.
+    /// An `emptyDir` volume.
     EmptyDir(EmptyDirStorage),
-    /// A folder of the node.
+    /// A directory of the node.
     HostPath(HostPathStorage),
 }
 
@@ -49,7 +49,7 @@ pub(super) fn ui_sidecar(class: Option<&FireboltEngineClassSpec>, engine: &Fireb
     engine_first(class.and_then(|class| class.ui_sidecar), engine.ui_sidecar).unwrap_or(false)
 }
 
-/// The policy of one layer as a whole: half of one and half of another would be a policy that nobody wrote.
+/// The policy of one layer as a whole: policies of two layers are never mixed.
 pub(super) fn auto_stop(class: Option<&FireboltEngineClassSpec>, engine: &FireboltEngineSpec) -> Option<AutoStop> {
     engine_first(
         class.and_then(|class| class.auto_stop.clone()),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_without_a_class_has_the_operators_word() {
+    fn an_engine_without_a_class_has_the_defaults_of_the_operator() {
         let (_, engine) = layers(&json!({}), &json!({}));
         assert_eq!(drain_check(None, &engine), Some(DRAIN_CHECK_INTERVAL));
         assert!(!ui_sidecar(None, &engine) && auto_stop(None, &engine).is_none());

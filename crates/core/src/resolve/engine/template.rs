@@ -1,7 +1,7 @@
-//! The pod template of an engine: its own laid over that of its class.
+//! The pod template of an engine, merged with that of its class.
 //!
-//! Every field of a pod and of the engine container stands here by name, with its rule, so that a field that a new
-//! Kubernetes adds does not compile until somebody has decided about it.
+//! Every field of a pod and of the engine container is listed here with its rule, so that a field that a new version of
+//! Kubernetes adds is a compile error until it has a rule.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -52,7 +52,7 @@ fn pod(class: PodSpec, engine: PodSpec) -> PodSpec {
         scheduler_name: engine_first(class.scheduler_name, engine.scheduler_name),
         scheduling_group: engine_first(class.scheduling_group, engine.scheduling_group),
         security_context: engine_first(class.security_context, engine.security_context),
-        // A copy of the other, which Kubernetes makes itself. If both layers brought theirs, they could contradict.
+        // A deprecated copy of the other, which Kubernetes sets itself. Those of two layers could contradict each other.
         service_account: None,
         service_account_name: engine_first(class.service_account_name, engine.service_account_name),
         set_hostname_as_fqdn: engine_first(class.set_hostname_as_fqdn, engine.set_hostname_as_fqdn),
@@ -73,7 +73,7 @@ fn pod(class: PodSpec, engine: PodSpec) -> PodSpec {
         ),
         volumes: class_then_engine(class.volumes, engine.volumes),
 
-        // What follows belongs to the operator. Admission refuses it; here it is left out for good.
+        // These fields belong to the operator. Admission rejects them in templates; here they are ignored.
         active_deadline_seconds: None,
         enable_service_links: None,
         ephemeral_containers: None,
@@ -130,7 +130,7 @@ fn engine_container(class: Container, engine: Container) -> Container {
         volume_devices: class_then_engine(class.volume_devices, engine.volume_devices),
         volume_mounts: class_then_engine(class.volume_mounts, engine.volume_mounts),
 
-        // What follows belongs to the operator. Admission refuses it; here it is left out for good.
+        // These fields belong to the operator. Admission rejects them in templates; here they are ignored.
         args: None,
         command: None,
         liveness_probe: None,
@@ -145,17 +145,17 @@ fn engine_container(class: Container, engine: Container) -> Container {
     }
 }
 
-/// Resources are never mixed: a request of one layer with a limit of the other may not even be valid.
+/// Resources are never mixed: a request of one layer with a limit of the other may be invalid.
 fn resources(
     class: Option<ResourceRequirements>,
     engine: Option<ResourceRequirements>,
 ) -> Option<ResourceRequirements> {
-    engine_first(class, engine.filter(says_anything))
+    engine_first(class, engine.filter(has_resources))
 }
 
-/// Whether resources ask for or limit anything.
+/// Whether there is any request, limit or claim.
 #[must_use]
-pub fn says_anything(resources: &ResourceRequirements) -> bool {
+pub fn has_resources(resources: &ResourceRequirements) -> bool {
     let named = |map: &Option<std::collections::BTreeMap<String, _>>| map.as_ref().is_some_and(|map| !map.is_empty());
     named(&resources.limits)
         || named(&resources.requests)
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_operator_never_gets_through() {
+    fn fields_of_the_operator_are_ignored() {
         let layer = json!({
             "metadata": { "name": "n", "finalizers": ["f"] },
             "spec": {

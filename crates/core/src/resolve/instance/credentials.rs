@@ -1,4 +1,4 @@
-//! The credentials of the database as a short text that shows whether they changed, and nothing else.
+//! A hash of the credentials of the database, which shows only whether they changed.
 
 use sha2::{Digest, Sha256};
 
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_that_wanders_from_one_value_to_the_next_shows() {
+    fn a_byte_that_moves_from_one_value_to_the_other_changes_the_hash() {
         let hashes = [
             credentials_hash("u", b"a", b"bc"),
             credentials_hash("u", b"ab", b"c"),

@@ -1,4 +1,4 @@
-//! The gateway: what the user says about its pods, and the operator's word where the user is silent.
+//! The settings of the gateway: the user's pod template, and the operator's defaults for unset fields.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,44 +22,44 @@ pub const ENVOY_CONTAINER: &str = "envoy";
 const REPLICAS: i32 = 2;
 
 const MEBIBYTE: u64 = 1 << 20;
-/// What held queries may take up in an Envoy whose memory nobody limits.
+/// The memory for held queries if Envoy has no memory limit.
 const HOLD_MEMORY: u64 = 128 * MEBIBYTE;
-/// What they may take up at least: a handful of queries, however little memory there is.
+/// The minimum of that memory: enough for a few queries.
 const LEAST_HOLD_MEMORY: u64 = 8 * MEBIBYTE;
-/// What they may take up at most: the agent keeps a little of each as well, and its own memory does not grow with Envoy's.
+/// The maximum of that memory: the agent also keeps a part of each query, and its memory limit does not grow with Envoy's.
 const MOST_HOLD_MEMORY: u64 = 512 * MEBIBYTE;
 
-/// What the pods are spread over, as far as there are enough of it.
+/// The topology keys over which pods are spread if possible.
 const SPREAD_OVER: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 
 /// The gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gateway {
-    /// How many pods run.
+    /// The number of pods.
     pub replicas: i32,
-    /// The port on which pods offer their metrics.
+    /// The port on which pods serve metrics.
     pub metrics_port: u16,
-    /// The pod template as users see it: their part and the defaults, without what belongs to the operator. The first
-    /// container is Envoy.
+    /// The merged pod template of the user and the defaults, without the operator's own fields. The first container is
+    /// Envoy.
     pub template: PodTemplateSpec,
     /// Whether the pods of the cluster have IPv6 addresses.
     pub ipv6: bool,
-    /// The ServiceAccount that the operator makes for the gateway. None: a user's is used.
+    /// The ServiceAccount that the operator creates for the gateway. `None`: the template names one.
     pub service_account: Option<String>,
     /// The image of the agent that wakes engines.
     pub wake_agent_image: String,
     /// How long a query is held for an engine that wakes.
     pub hold_timeout: Duration,
-    /// How many bytes the queries that are held in one pod may take up.
+    /// The memory for held queries in one pod, in bytes.
     pub hold_memory: u64,
 }
 
-/// Lays the user's settings over the operator's defaults.
+/// Merges the user's settings with the operator's defaults.
 pub(super) fn resolve(instance: &str, spec: &GatewaySpec, defaults: &Defaults, ipv6: bool) -> Gateway {
     let mut template = template::forward(spec.template.as_ref(), ENVOY_CONTAINER);
     let pod = template.spec.get_or_insert_default();
     let own = InstanceNames(instance).gateway();
-    // Whoever names ours gets ours.
+    // A user may name the account of the operator.
     let service_account = pod
         .service_account_name
         .as_ref()
@@ -85,13 +85,13 @@ fn hold_memory(pod: &PodSpec) -> u64 {
     let limit = envoy.and_then(|resources| resources.limits.as_ref()?.get("memory"));
     let limit = limit.and_then(|limit| Amount::try_from(limit).ok()).map(Amount::whole);
     match limit {
-        // Kubernetes takes a limit of nothing for none.
+        // Kubernetes treats a limit of zero as no limit.
         None | Some(0) => HOLD_MEMORY,
         Some(limit) => (limit / 4).clamp(LEAST_HOLD_MEMORY, MOST_HOLD_MEMORY),
     }
 }
 
-/// The schema lets no other number through than those of ports.
+/// The schema accepts valid port numbers only.
 fn metrics_port(spec: &GatewaySpec) -> u16 {
     let port = |spec: &GatewaySpec| u16::try_from(spec.metrics_port).ok().filter(|port| *port > 0);
     port(spec)
@@ -115,7 +115,7 @@ fn fill(pod: &mut PodSpec, instance: &str, service_account: Option<&String>, def
             pod.automount_service_account_token.get_or_insert(false);
         }
     }
-    if says_nothing_of_placement(pod) {
+    if has_no_placement(pod) {
         pod.topology_spread_constraints = Some(SPREAD_OVER.map(|key| spread(instance, key)).into());
     }
     if let Some(own) = pod.containers.first_mut() {
@@ -133,8 +133,8 @@ fn fill_container(own: &mut Container, defaults: &Defaults) {
     });
 }
 
-/// Whether the user leaves it to the operator where the pods run.
-fn says_nothing_of_placement(pod: &PodSpec) -> bool {
+/// Whether the user has set nothing that affects where the pods run.
+fn has_no_placement(pod: &PodSpec) -> bool {
     let spreads = pod.topology_spread_constraints.as_ref();
     let affinity = pod.affinity.as_ref();
     spreads.is_none_or(Vec::is_empty) && affinity.is_none_or(|affinity| *affinity == Affinity::default())
@@ -149,7 +149,7 @@ fn spread(instance: &str, over: &str) -> TopologySpreadConstraint {
             match_labels: Some(component_labels(instance, Component::Gateway)),
             match_expressions: None,
         }),
-        // Of a rollout, the new pods are spread among themselves: the old ones are about to go.
+        // During a rollout, new pods are spread without regard to the old ones, which are about to be deleted.
         match_label_keys: Some(vec!["pod-template-hash".to_owned()]),
         ..TopologySpreadConstraint::default()
     }

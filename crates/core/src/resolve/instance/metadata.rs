@@ -1,4 +1,4 @@
-//! The metadata service: what the user says about its pods, and the operator's word where the user is silent.
+//! The settings of the metadata service: the user's pod template, and the operator's defaults for unset fields.
 
 use firebolt_api::{ConfigFormat, MetadataSpec};
 use k8s_openapi::api::core::v1::{PodSecurityContext, PodSpec, PodTemplateSpec};
@@ -13,7 +13,7 @@ pub const METADATA_CONTAINER: &str = "metadata";
 /// The user and group that the metadata image runs as.
 pub(crate) const METADATA_USER: i64 = 1111;
 
-/// The ServiceAccount that every namespace has.
+/// The default ServiceAccount of a namespace.
 ///
 /// It is named where no other is, although Kubernetes would choose it anyway: a Deployment keeps a copy of the name in
 /// a field of former times, from which a name that is no longer applied would come back.
@@ -24,12 +24,12 @@ const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 pub struct Metadata {
     /// The format of its configuration file.
     pub config_format: ConfigFormat,
-    /// The pod template as users see it: their part and the defaults, without what belongs to the operator. The first
-    /// container is the service itself.
+    /// The merged pod template of the user and the defaults, without the operator's own fields. The first container is the
+    /// service itself.
     pub template: PodTemplateSpec,
 }
 
-/// Lays the user's settings over the operator's defaults.
+/// Merges the user's settings with the operator's defaults.
 pub(super) fn resolve(spec: &MetadataSpec, defaults: &Defaults) -> Metadata {
     let mut template = template::forward(spec.template.as_ref(), METADATA_CONTAINER);
     fill(template.spec.get_or_insert_default(), defaults);
@@ -44,14 +44,14 @@ fn fill(pod: &mut PodSpec, defaults: &Defaults) {
     harden(pod.security_context.get_or_insert_default());
     pod.service_account_name
         .get_or_insert_with(|| DEFAULT_SERVICE_ACCOUNT.to_owned());
-    // The service never talks to the API server.
+    // The service does not use the API server.
     pod.automount_service_account_token = Some(false);
     if let Some(own) = pod.containers.first_mut() {
         fill_image(own, &defaults.metadata_image);
     }
 }
 
-/// The floor under the user's security context. The first three belong to the image; admission refuses other values.
+/// Hardens the user's security context. The first three values belong to the image; admission rejects others.
 fn harden(context: &mut PodSecurityContext) {
     context.run_as_non_root = Some(true);
     context.run_as_user = Some(METADATA_USER);

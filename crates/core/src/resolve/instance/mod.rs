@@ -1,4 +1,4 @@
-//! An instance and the operator's defaults become one [`EffectiveInstance`].
+//! Merges an instance and the operator's defaults into one [`EffectiveInstance`].
 
 mod credentials;
 mod gateway;
@@ -18,18 +18,17 @@ pub use gateway::{ENVOY_CONTAINER, Gateway};
 pub(crate) use metadata::METADATA_USER;
 pub use metadata::{METADATA_CONTAINER, Metadata};
 
-/// The port on which the metadata service answers.
+/// The port of the metadata service.
 pub(crate) const METADATA_PORT: u16 = 7000;
 
-/// Everything that is known of an instance, with nothing left to be looked up or merged. Building objects from it
-/// cannot fail.
+/// The effective settings of an instance, completely resolved and merged. Rendering objects from it cannot fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectiveInstance {
     /// The namespace of the instance and of everything that it owns.
     pub namespace: String,
     /// The name of the instance.
     pub name: String,
-    /// The identity of this very object, for owner references: a later one of the same name is another.
+    /// The UID of the object, for owner references.
     pub uid: String,
     /// The account of the instance in its metadata service.
     pub id: String,
@@ -46,18 +45,18 @@ pub struct EffectiveInstance {
 /// The database of the metadata service.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Postgres {
-    /// One that the operator runs.
+    /// A PostgreSQL server that the operator runs.
     Internal {
         /// Its image.
         image: String,
         /// Secrets for pulling the image.
         image_pull_secrets: Vec<String>,
     },
-    /// One that somebody else runs.
+    /// An external server.
     External(ExternalPostgres),
 }
 
-/// Lays the instance over the operator's defaults. With `ipv6`, the pods of the cluster have IPv6 addresses.
+/// Merges the instance with the operator's defaults. With `ipv6`, the pods of the cluster have IPv6 addresses.
 #[must_use]
 pub fn resolve(instance: &FireboltInstance, defaults: &Defaults, ipv6: bool) -> EffectiveInstance {
     let spec = &instance.spec;
@@ -85,13 +84,13 @@ fn postgres(external: Option<&ExternalPostgres>, defaults: &Defaults) -> Postgre
 }
 
 impl EffectiveInstance {
-    /// Where the metadata service answers, as host and port.
+    /// The endpoint of the metadata service, as host and port.
     #[must_use]
     pub fn metadata_endpoint(&self) -> String {
         format!("{}:{METADATA_PORT}", self.service_host(&self.names().metadata()))
     }
 
-    /// Where the gateway answers, as a host.
+    /// The endpoint of the gateway, as a host.
     #[must_use]
     pub fn gateway_endpoint(&self) -> String {
         self.service_host(&self.names().gateway())
@@ -117,7 +116,17 @@ impl EffectiveInstance {
     }
 }
 
-/// The labels of everything that belongs to a component, by which its pods are selected too.
+/// The Secret with the credentials of the metadata database of an instance.
+#[must_use]
+pub fn credentials_secret(instance: &FireboltInstance) -> String {
+    let name = instance.metadata.name.as_deref().unwrap_or_default();
+    match &instance.spec.metadata.postgres {
+        Some(external) => external.credentials_secret_ref.name.clone(),
+        None => InstanceNames(name).postgres_credentials(),
+    }
+}
+
+/// The labels of the objects of a component, which are also the selector of its pods.
 pub(crate) fn component_labels(instance: &str, component: Component) -> BTreeMap<String, String> {
     BTreeMap::from([
         (Label::Instance.key().to_owned(), instance.to_owned()),
@@ -125,7 +134,7 @@ pub(crate) fn component_labels(instance: &str, component: Component) -> BTreeMap
     ])
 }
 
-/// The text, if it says anything.
+/// The text, if it is not empty.
 fn filled(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }

@@ -1,13 +1,13 @@
-//! What of a user's pod template reaches the pods of a component.
+//! The fields of a user's pod template that apply to the pods of a component.
 //!
-//! Every field of a pod and of the component's own container stands here by name, so that a field that a new Kubernetes
-//! adds does not compile until somebody has decided about it. What is left out here is what admission refuses.
+//! Every field of a pod and of the component's own container is listed here, so that a field that a new version of
+//! Kubernetes adds is a compile error until it has a rule. Fields that are ignored here are rejected by admission.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::filled;
-use crate::resolve::engine::says_anything;
+use crate::resolve::engine::has_resources;
 
 /// The user's part of the template. The first container is the component's own, named by the user or not; sidecars
 /// follow.
@@ -57,7 +57,7 @@ fn pod(user: PodSpec, own: &str) -> PodSpec {
         topology_spread_constraints: user.topology_spread_constraints,
         volumes: user.volumes,
 
-        // What follows belongs to the operator. Admission refuses it; here it is left out for good.
+        // These fields belong to the operator. Admission rejects them in templates; here they are ignored.
         active_deadline_seconds: None,
         enable_service_links: None,
         ephemeral_containers: None,
@@ -91,9 +91,9 @@ fn own_container(user: Container, own: &str) -> Container {
 
         image: filled(user.image),
         image_pull_policy: filled(user.image_pull_policy),
-        resources: user.resources.filter(says_anything),
+        resources: user.resources.filter(has_resources),
 
-        // What follows belongs to the operator. Admission refuses it; here it is left out for good.
+        // These fields belong to the operator. Admission rejects them in templates; here they are ignored.
         args: None,
         command: None,
         env: None,

@@ -1,4 +1,4 @@
-//! What users say and what the operator says where they are silent.
+//! The settings of users, and the operator's defaults for unset fields.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The requests that write: the Secret, and the `caBundle` of each webhook. Each is made only while this process leads,
-//! and only on the version that was decided from.
+//! Writes the Secret, and the `caBundle` of each webhook. Each write is made only while this process leads, and only on the
+//! `resourceVersion` that the decision was based on.
 
 #![expect(
     clippy::disallowed_methods,
@@ -9,6 +9,9 @@
 use std::fmt::Debug;
 
 use firebolt_api::key::FIELD_MANAGER;
+use firebolt_runtime::client::REQUEST_TIMEOUT;
+use firebolt_runtime::error::describe;
+use firebolt_runtime::leader::Leadership;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
@@ -18,32 +21,29 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::CertificateSettings;
-use super::configurations::{Configuration, Which};
-use super::content::Content;
-use crate::error::describe;
-use crate::leader::Term;
-use crate::write::LONGEST_REQUEST;
+use super::secret::SecretData;
+use super::webhook_configuration::{WebhookConfiguration, WebhookType};
+use crate::settings::CertificateSettings;
 
-/// Why a write came to nothing.
+/// Why a write failed.
 #[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// This process no longer leads, so it must not write.
-    #[error("write while another process leads")]
-    TermOver,
-    /// The object was written, created or deleted since it was read.
-    #[error("{attempt}: it has changed since it was read")]
-    Outdated {
+pub enum CertificateWriteError {
+    /// This process is not the leader, so it must not write.
+    #[error("write: not the leader")]
+    NotLeader,
+    /// The object was written, created or deleted after it was read.
+    #[error("{attempt}: the object has changed")]
+    Conflict {
         /// Verb and object.
         attempt: String,
     },
-    /// No answer in time; it may have been stored or not.
-    #[error("{attempt}: no answer from the API server within {LONGEST_REQUEST:?}")]
+    /// No response in time; the write may have succeeded or not.
+    #[error("{attempt}: timed out after {REQUEST_TIMEOUT:?}")]
     TimedOut {
         /// Verb and object.
         attempt: String,
     },
-    /// Any other failure; it may have been stored or not.
+    /// Any other failure; the write may have succeeded or not.
     #[error("{attempt}: {}", describe(source))]
     Failed {
         /// Verb and object.
@@ -53,8 +53,8 @@ pub enum WriteError {
     },
 }
 
-impl WriteError {
-    /// What a person can do about it.
+impl CertificateWriteError {
+    /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         let code = match self {
@@ -62,36 +62,37 @@ impl WriteError {
                 kube::Error::Api(status) => status.code,
                 _ => 0,
             },
-            Self::TermOver | Self::Outdated { .. } | Self::TimedOut { .. } => 0,
+            Self::NotLeader | Self::Conflict { .. } | Self::TimedOut { .. } => 0,
         };
         match code {
             403 => {
-                "Grant it to the operator's service account (deploy/rbac.yaml does), or supply certificates of your own."
+                "Grant the permission to the operator's service account (see deploy/rbac.yaml), or supply a certificate with \
+                 --webhook-cert-dir."
             }
-            404 => "Create the namespace, or name an existing one with --lease-namespace.",
+            404 => "Create the namespace, or set --lease-namespace to an existing one.",
             422 => {
-                "Delete the object: the operator makes the Secret anew, and deploy/webhooks.yaml the configurations."
+                "Delete the object: the operator creates the Secret again; apply deploy/webhooks.yaml for the configurations."
             }
-            _ => "Check that the API server is reachable and healthy; the operator keeps trying.",
+            _ => "Check that the API server is reachable and healthy; the operator retries.",
         }
     }
 }
 
-/// Makes the writes.
-pub struct Writer {
+/// Writes the Secret and the webhook configurations.
+pub struct CertificateWriter {
     secrets: Api<Secret>,
     validating: Api<ValidatingWebhookConfiguration>,
     mutating: Api<MutatingWebhookConfiguration>,
     secret: String,
     namespace: String,
     configuration: String,
-    term: Term,
+    leadership: Leadership,
 }
 
-impl Writer {
+impl CertificateWriter {
     /// A writer of the objects that the settings name.
     #[must_use]
-    pub fn new(client: &Client, settings: &CertificateSettings, term: Term) -> Self {
+    pub fn new(client: &Client, settings: &CertificateSettings, leadership: Leadership) -> Self {
         Self {
             secrets: Api::namespaced(client.clone(), &settings.namespace),
             validating: Api::all(client.clone()),
@@ -99,55 +100,57 @@ impl Writer {
             secret: settings.secret.clone(),
             namespace: settings.namespace.clone(),
             configuration: settings.configuration.clone(),
-            term,
+            leadership,
         }
     }
 
-    /// Puts the content into the Secret as it was read, or into a new one if there was none.
-    pub async fn store(&self, content: &Content, read: Option<&Secret>) -> Result<Secret, WriteError> {
+    /// Patches the Secret, or creates it if there is none.
+    pub async fn write_secret(
+        &self,
+        data: &SecretData,
+        existing: Option<&Secret>,
+    ) -> Result<Secret, CertificateWriteError> {
         let object = format!("Secret {}/{}", self.namespace, self.secret);
-        let Some(read) = read else {
-            let (secret, parameters) = (self.rendered(content), posting());
+        let Some(existing) = existing else {
+            let (secret, parameters) = (self.new_secret(data), post_params());
             let request = self.secrets.create(&parameters, &secret);
             return self
-                .request(format!("create {object}"), Absence::OfSurroundings, request)
+                .request(format!("create {object}"), NotFound::Namespace, request)
                 .await;
         };
         let body = json!({
-            "metadata": { "uid": read.uid(), "resourceVersion": read.resource_version() },
-            "data": content.data(),
+            "metadata": { "uid": existing.uid(), "resourceVersion": existing.resource_version() },
+            "data": data.patch(),
         });
-        let (parameters, patch) = (patching(), Patch::Merge(body));
+        let (parameters, patch) = (patch_params(), Patch::Merge(body));
         let request = self.secrets.patch(&self.secret, &parameters, &patch);
-        self.request(format!("patch {object}"), Absence::OfObject, request)
-            .await
+        self.request(format!("patch {object}"), NotFound::Object, request).await
     }
 
-    /// Writes the bundle into each webhook of a configuration, and nothing else.
+    /// Injects the bundle into each webhook of a configuration, and changes nothing else.
     ///
-    /// From then on a part of each webhook is ours. Whoever applies the configuration on the server's side without one of
-    /// them is refused, since that part would remain: the names of webhooks are for ever, or the configuration has to be
-    /// deleted first.
-    pub async fn trust(
+    /// From then on the operator owns a field of each webhook. A server-side apply that removes a webhook is rejected, since
+    /// that field would remain without the rest: to remove or rename a webhook, delete the configuration first.
+    pub async fn inject_bundle(
         &self,
-        which: Which,
-        configuration: &Configuration,
+        webhook_type: WebhookType,
+        configuration: &WebhookConfiguration,
         bundle: &[u8],
-    ) -> Result<Configuration, WriteError> {
-        match which {
-            Which::Validating => self.apply_bundle(&self.validating, configuration, bundle).await,
-            Which::Mutating => self.apply_bundle(&self.mutating, configuration, bundle).await,
+    ) -> Result<WebhookConfiguration, CertificateWriteError> {
+        match webhook_type {
+            WebhookType::Validating => self.apply_bundle(&self.validating, configuration, bundle).await,
+            WebhookType::Mutating => self.apply_bundle(&self.mutating, configuration, bundle).await,
         }
     }
 
     async fn apply_bundle<K>(
         &self,
         api: &Api<K>,
-        configuration: &Configuration,
+        configuration: &WebhookConfiguration,
         bundle: &[u8],
-    ) -> Result<Configuration, WriteError>
+    ) -> Result<WebhookConfiguration, CertificateWriteError>
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Into<Configuration>,
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Into<WebhookConfiguration>,
     {
         let webhooks = configuration.webhooks.iter();
         let webhooks: Vec<Value> = webhooks
@@ -156,18 +159,18 @@ impl Writer {
         let body = json!({
             "apiVersion": K::api_version(&()),
             "kind": K::kind(&()),
-            // Without its version, a webhook that somebody has just removed would come back as a torso.
+            // Without it, the apply would create a webhook that was just removed again, with nothing but this field.
             "metadata": { "resourceVersion": configuration.version },
             "webhooks": webhooks,
         });
         let (parameters, patch) = (PatchParams::apply(FIELD_MANAGER).force(), Patch::Apply(body));
         let request = api.patch(&self.configuration, &parameters, &patch);
         let attempt = format!("apply caBundle to {} {}", K::kind(&()), self.configuration);
-        self.request(attempt, Absence::OfObject, request).await.map(K::into)
+        self.request(attempt, NotFound::Object, request).await.map(K::into)
     }
 
-    fn rendered(&self, content: &Content) -> Secret {
-        let data = content.data().into_iter();
+    fn new_secret(&self, data: &SecretData) -> Secret {
+        let data = data.patch().into_iter();
         Secret {
             metadata: ObjectMeta {
                 name: Some(self.secret.clone()),
@@ -183,45 +186,45 @@ impl Writer {
     async fn request<T>(
         &self,
         attempt: String,
-        absence: Absence,
+        not_found: NotFound,
         request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<T, WriteError> {
-        if !self.term.holds() {
-            return Err(WriteError::TermOver);
+    ) -> Result<T, CertificateWriteError> {
+        if !self.leadership.is_held() {
+            return Err(CertificateWriteError::NotLeader);
         }
-        match tokio::time::timeout(LONGEST_REQUEST, request).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status)))
-                if status.code == 409 || (status.code == 404 && absence == Absence::OfObject) =>
+                if status.code == 409 || (status.code == 404 && not_found == NotFound::Object) =>
             {
-                Err(WriteError::Outdated { attempt })
+                Err(CertificateWriteError::Conflict { attempt })
             }
-            Ok(Err(source)) => Err(WriteError::Failed {
+            Ok(Err(source)) => Err(CertificateWriteError::Failed {
                 attempt,
                 source: Box::new(source),
             }),
-            Err(_elapsed) => Err(WriteError::TimedOut { attempt }),
+            Err(_elapsed) => Err(CertificateWriteError::TimedOut { attempt }),
         }
     }
 }
 
-/// What it means that something was not found.
+/// What a 404 of a request means.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Absence {
-    /// The object is gone.
-    OfObject,
-    /// The namespace that it should be created in is not there.
-    OfSurroundings,
+enum NotFound {
+    /// The object was deleted.
+    Object,
+    /// The namespace does not exist.
+    Namespace,
 }
 
-fn posting() -> PostParams {
+fn post_params() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     }
 }
 
-fn patching() -> PatchParams {
+fn patch_params() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
@@ -232,15 +235,15 @@ fn patching() -> PatchParams {
 mod tests {
     use std::time::Duration;
 
+    use firebolt_runtime::leader::ElectionStatus;
     use tokio::sync::watch;
 
     use super::*;
-    use crate::leader::Report;
 
     #[tokio::test]
-    async fn nothing_is_written_while_another_process_leads() {
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = Client::try_from(nowhere).unwrap();
+    async fn nothing_is_written_unless_this_process_leads() {
+        let unreachable = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(unreachable).unwrap();
         let settings = CertificateSettings {
             namespace: "n".to_owned(),
             secret: "s".to_owned(),
@@ -248,20 +251,20 @@ mod tests {
             hosts: Vec::new(),
             validity: Duration::from_hours(1),
         };
-        let (_, reports) = watch::channel(Report::STANDBY);
-        let writer = Writer::new(&client, &settings, Term::new(reports));
-        let configuration = Configuration {
+        let (_, reports) = watch::channel(ElectionStatus::STANDBY);
+        let writer = CertificateWriter::new(&client, &settings, Leadership::new(reports));
+        let configuration = WebhookConfiguration {
             version: None,
             webhooks: Vec::new(),
         };
-        let content = Content::default();
-        for read in [None, Some(&Secret::default())] {
-            let stored = writer.store(&content, read).await;
-            assert!(matches!(stored, Err(WriteError::TermOver)), "{stored:?}");
+        let data = SecretData::default();
+        for existing in [None, Some(&Secret::default())] {
+            let written = writer.write_secret(&data, existing).await;
+            assert!(matches!(written, Err(CertificateWriteError::NotLeader)), "{written:?}");
         }
-        for which in Which::BOTH {
-            let written = writer.trust(which, &configuration, b"").await;
-            assert!(matches!(written, Err(WriteError::TermOver)), "{written:?}");
+        for webhook_type in WebhookType::BOTH {
+            let written = writer.inject_bundle(webhook_type, &configuration, b"").await;
+            assert!(matches!(written, Err(CertificateWriteError::NotLeader)), "{written:?}");
         }
     }
 }

@@ -1,40 +1,24 @@
-//! The certificates that the webhook server shows, and whom API servers trust for them.
+//! The serving certificate of the webhook, and the `caBundle` by which API servers verify it.
 //!
-//! Either they are supplied as files ([`follow_files`]), or the operator makes them: the leader keeps a pair in a Secret
-//! and its authority in the `caBundle` of every webhook ([`look_after`]), and every replica serves what the Secret holds
-//! ([`follow_secret`]).
+//! Either the certificate is supplied as files ([`reload_from_files`]), or the operator issues it: the leader keeps it in a
+//! Secret and its CA in the `caBundle` of every webhook ([`run_controller`]), and every replica serves the certificate in
+//! the Secret ([`reload_from_secret`]).
 //!
-//! A rotation makes a *new authority* with a new pair. The authority's key signs that one certificate and is thrown away,
-//! so there is no key in the cluster with which somebody could make another that API servers trust. The price is that
-//! trust has to move with each rotation; [`rotation`] says how that happens without a request that fails.
+//! Each rotation creates a *new CA* with a new serving certificate. The key of the CA signs that one certificate and is
+//! discarded, so no key in the cluster can sign another certificate that API servers trust. In return, the `caBundle` has
+//! to change with each rotation; [`rotation`] describes how that works without a failed request.
 
 mod apply;
-mod configurations;
-mod content;
-mod follow;
-mod look_after;
-mod material;
-mod mint;
+mod certificate;
+mod controller;
+mod issue;
+mod reloader;
 mod rotation;
-mod served;
+mod secret;
+mod serving;
+mod watched;
+mod webhook_configuration;
 
-use std::time::Duration;
-
-pub use self::follow::{follow_files, follow_secret};
-pub use self::look_after::look_after;
-pub use self::served::Served;
-
-/// Where certificates are kept and what they are for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateSettings {
-    /// The namespace of the Secret.
-    pub namespace: String,
-    /// The name of the Secret.
-    pub secret: String,
-    /// The name of the `ValidatingWebhookConfiguration` and of the `MutatingWebhookConfiguration`.
-    pub configuration: String,
-    /// DNS names and IP addresses that the certificate is for.
-    pub hosts: Vec<String>,
-    /// How long a serving certificate is valid.
-    pub validity: Duration,
-}
+pub use self::controller::run_controller;
+pub use self::reloader::{reload_from_files, reload_from_secret};
+pub use self::serving::ServingCertificate;

@@ -1,191 +1,199 @@
-//! What is to be done next about the certificate, as a pure function of what is stored, what is trusted, and the time.
+//! Certificate rotation: the next step, as a pure function of the Secret, the injected bundles and the time.
 //!
-//! What carries the promise that no request of an API server fails for its certificate:
+//! No request of an API server fails because of a certificate:
 //!
-//! - A new pair is stored *beside* the one that is served. It takes its place only after all webhooks have carried its
-//!   authority for a settling time, in which every API server learns of it.
-//! - The authority of the pair before stays in the bundle, since replicas learn of the new pair one after the other.
-//! - If the Secret is lost or unusable, replicas go on with what they have in memory. Whatever the webhooks trust
-//!   therefore stays trusted, and the new pair has to settle like any other, only for a shorter time: a replica that has
-//!   just started has nothing to serve until then.
-//! - Only if no webhook trusts anything that is still valid, nobody can be served properly by anybody, and the new pair
-//!   takes its place at once.
+//! - A new certificate is stored as the *next* one, beside the current one. It becomes current only after its CA has been in
+//!   the `caBundle` of all webhooks for the *propagation delay*, in which every API server observes the change.
+//! - The CA of the previous certificate stays in the bundle, since replicas observe the new certificate one after the other.
+//! - If the Secret is lost or unusable, replicas continue to serve the certificate they have in memory. Every CA that the
+//!   webhooks trust therefore stays in the bundle, and the new certificate becomes current after the *recovery delay*. That
+//!   is shorter, because a replica that has just started has no certificate until then.
+//! - Only if no webhook has an unexpired CA, no replica can be verified anyway, and the new certificate becomes current at
+//!   once.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::content::Content;
-use super::material::{Bundle, Hosts, Pair};
-use super::mint::backdate;
+use super::certificate::{CaBundle, Hosts, ServingPair};
+use super::issue::backdate;
+use super::secret::SecretData;
 
-/// API servers learn of a change by watch, most in an instant; one that has fallen behind has this long.
-const LONGEST_SETTLING: Duration = Duration::from_mins(5);
-/// Validities of seconds are for trying things out.
-const SHORTEST_SETTLING: Duration = Duration::from_secs(1);
-/// With nothing to serve from the Secret, each moment of waiting may be one in which nobody is admitted.
-const LONGEST_SETTLING_WHEN_LOST: Duration = Duration::from_secs(10);
+/// API servers observe a change by watch, usually at once. This leaves time for one that lags behind.
+const MAX_PROPAGATION_DELAY: Duration = Duration::from_mins(5);
+/// For certificates that are valid for seconds, as in tests.
+const MIN_PROPAGATION_DELAY: Duration = Duration::from_secs(1);
+/// Without a certificate in the Secret, a replica that starts cannot serve, so the delay is short.
+const MAX_RECOVERY_DELAY: Duration = Duration::from_secs(10);
 
-/// What is wanted.
+/// What certificates are issued for, and when they are rotated.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    /// What the certificate is for.
+pub struct RotationPolicy {
+    /// The subject alternative names.
     pub hosts: Hosts,
-    /// How long it is valid.
+    /// How long a certificate is valid.
     pub validity: Duration,
-    /// How long an authority is trusted before what it vouches for is served.
-    pub settling: Duration,
-    /// The same if there is nothing else to serve.
-    pub settling_when_lost: Duration,
+    /// How long a CA is in every `caBundle` before its certificate is served.
+    pub propagation_delay: Duration,
+    /// The same if the Secret has no certificate to serve.
+    pub recovery_delay: Duration,
 }
 
-impl Wanted {
-    /// Certificates for these hosts, valid for so long.
+impl RotationPolicy {
+    /// A policy with the delays that follow from the validity.
     #[must_use]
     pub fn new(hosts: Hosts, validity: Duration) -> Self {
-        let settling = (validity / 100).clamp(SHORTEST_SETTLING, LONGEST_SETTLING);
+        let propagation_delay = (validity / 100).clamp(MIN_PROPAGATION_DELAY, MAX_PROPAGATION_DELAY);
         Self {
             hosts,
             validity,
-            settling,
-            settling_when_lost: settling.min(LONGEST_SETTLING_WHEN_LOST),
+            propagation_delay,
+            recovery_delay: propagation_delay.min(MAX_RECOVERY_DELAY),
         }
     }
 
-    /// From when on the pair is to be replaced: after two thirds of its validity, or at once if it is for other hosts, or
-    /// valid for much longer than is wanted.
-    fn due(&self, pair: &Pair, now: Timestamp) -> Timestamp {
-        let is_too_long = pair.ends() > now + self.validity + backdate(self.validity);
+    /// When the certificate has to be replaced: after two thirds of its validity, or at once if it has other hosts or is
+    /// valid for much longer than the policy says.
+    fn renewal(&self, pair: &ServingPair, now: Timestamp) -> Timestamp {
+        let is_too_long = pair.expires() > now + self.validity + backdate(self.validity);
         if pair.hosts() != &self.hosts || is_too_long {
             return now;
         }
-        pair.ends() - self.validity / 3
+        pair.expires() - self.validity / 3
     }
 
-    fn is_due(&self, pair: &Pair, now: Timestamp) -> bool {
-        self.due(pair, now) <= now
+    fn is_due(&self, pair: &ServingPair, now: Timestamp) -> bool {
+        self.renewal(pair, now) <= now
     }
 }
 
-/// What is known of one of the two configurations.
+/// The `caBundle` values in one of the two webhook configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// Nothing yet.
+pub enum InjectedBundles {
+    /// The configuration was not read yet.
     Unknown,
-    /// It is not there, so nobody is asked by it.
+    /// The configuration does not exist, so it calls no webhook.
     Absent,
-    /// It is there; the `caBundle` of each of its webhooks.
+    /// The `caBundle` of each webhook.
     Present(Vec<Vec<u8>>),
 }
 
-impl Seen {
-    /// Whether it asks nobody, or trusts exactly these.
+impl InjectedBundles {
+    /// Whether every webhook has exactly this bundle.
     #[must_use]
-    pub fn holds(&self, rendered: &[u8]) -> bool {
+    pub fn are(&self, pem: &[u8]) -> bool {
         match self {
             Self::Unknown => false,
             Self::Absent => true,
-            Self::Present(bundles) => bundles.iter().all(|bundle| bundle == rendered),
+            Self::Present(bundles) => bundles.iter().all(|bundle| bundle == pem),
         }
     }
 
-    fn trusted(&self) -> Bundle {
+    fn merged(&self) -> CaBundle {
         match self {
-            Self::Unknown | Self::Absent => Bundle::default(),
+            Self::Unknown | Self::Absent => CaBundle::default(),
             Self::Present(bundles) => bundles
                 .iter()
-                .fold(Bundle::default(), |all, bundle| all.then(Bundle::read(bundle))),
+                .fold(CaBundle::default(), |all, bundle| all.merge(CaBundle::parse(bundle))),
         }
     }
 }
 
-/// Since when the webhooks are seen to trust what the Secret says.
+/// Measures for how long all webhooks have had the bundle of the Secret.
 ///
-/// This is kept in memory only: a leader that follows another waits once more, which is safe, and needs no clock that two
-/// machines agree on.
+/// It is kept in memory only. A new leader waits once more, which is safe, and needs no clock that two machines agree on.
 #[derive(Clone, Debug, Default)]
-pub struct Holding {
+pub struct PropagationTimer {
     since: Option<(Vec<u8>, Instant)>,
 }
 
-impl Holding {
-    /// Takes in another look, and says for how long.
-    pub fn update(&mut self, bundle: &Bundle, seen: &[Seen], now: Instant) -> Option<Duration> {
-        let rendered = bundle.render();
-        if !seen.iter().all(|seen| seen.holds(&rendered)) {
+impl PropagationTimer {
+    /// Records an observation. Returns for how long the webhooks have had the bundle; none if they do not have it.
+    pub fn update(&mut self, bundle: &CaBundle, injected: &[InjectedBundles], now: Instant) -> Option<Duration> {
+        let pem = bundle.to_pem();
+        if !injected.iter().all(|bundles| bundles.are(&pem)) {
             self.since = None;
             return None;
         }
         match &self.since {
-            Some((held, since)) if *held == rendered => Some(now - *since),
+            Some((current, since)) if *current == pem => Some(now - *since),
             Some(_) | None => {
-                self.since = Some((rendered, now));
+                self.since = Some((pem, now));
                 Some(Duration::ZERO)
             }
         }
     }
 }
 
-/// What is to be done next.
+/// The next step of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A configuration has not been read yet: wait for that.
-    Look,
-    /// Make a pair and have it served at once. Trust these besides.
-    Begin(Bundle),
-    /// Make a pair and store it beside the one that is served. Trust these besides.
-    Stage(Bundle),
-    /// Write this into the Secret.
-    Store(Box<Content>),
-    /// Write the bundle into the configurations that do not have it.
-    Trust,
-    /// Nothing for so long, unless something changes.
-    Rest(Duration),
+pub enum RotationStep {
+    /// Wait until both configurations were read.
+    WaitForSync,
+    /// Issue a certificate that is served at once. Keep these CAs in the bundle.
+    IssueFirst(CaBundle),
+    /// Issue the next certificate. Keep these CAs in the bundle.
+    IssueNext(CaBundle),
+    /// Write this to the Secret.
+    UpdateSecret(Box<SecretData>),
+    /// Write the bundle to the configurations that do not have it.
+    InjectBundle,
+    /// Wait for this long, or until something changes.
+    Wait(Duration),
 }
 
-/// Decides. `held_for` is how long all configurations have been seen to trust what the Secret says, if they do.
+/// Decides on the next step. `propagated_for` is for how long all webhooks have had the bundle of the Secret, if they do.
 #[must_use]
-pub fn decide(content: &Content, seen: &[Seen], held_for: Option<Duration>, wanted: &Wanted, now: Timestamp) -> Step {
-    if seen.contains(&Seen::Unknown) {
-        return Step::Look;
+pub fn next_step(
+    secret: &SecretData,
+    injected: &[InjectedBundles],
+    propagated_for: Option<Duration>,
+    policy: &RotationPolicy,
+    now: Timestamp,
+) -> RotationStep {
+    if injected.contains(&InjectedBundles::Unknown) {
+        return RotationStep::WaitForSync;
     }
-    let trusted = seen
+    let trusted = injected
         .iter()
-        .fold(Bundle::default(), |all, seen| all.then(seen.trusted()));
-    let trusted = trusted.valid_at(now);
-    let own = content.bundle.valid_at(now);
-    let vouching = |pair: &Pair| own.clone().then(trusted.clone()).vouching_for(pair, now);
-    let current = content.current.as_ref().filter(|pair| !vouching(pair).is_empty());
-    let next = content.next.as_ref();
-    let next = next.filter(|pair| own.vouches_for(pair, now) && !wanted.is_due(pair, now));
+        .fold(CaBundle::default(), |all, bundles| all.merge(bundles.merged()));
+    let trusted = trusted.unexpired(now);
+    let own = secret.bundle.unexpired(now);
+    let verifying = |pair: &ServingPair| own.clone().merge(trusted.clone()).that_verify(pair, now);
+    let current = secret.current.as_ref().filter(|pair| !verifying(pair).is_empty());
+    let next = secret.next.as_ref();
+    let next = next.filter(|pair| own.verifies(pair, now) && !policy.is_due(pair, now));
     match (current, next) {
-        (None, None) if trusted.is_empty() => Step::Begin(own.latest_first()),
-        (None, None) => Step::Stage(trusted.then(own.latest_first())),
-        (None, Some(_)) => settle(content, held_for, wanted.settling_when_lost),
-        (Some(current), _) if !own.vouches_for(current, now) => Step::Store(Box::new(Content {
-            bundle: vouching(current).then(trusted).then(own.latest_first()),
-            ..content.clone()
+        (None, None) if trusted.is_empty() => RotationStep::IssueFirst(own.newest_first()),
+        (None, None) => RotationStep::IssueNext(trusted.merge(own.newest_first())),
+        (None, Some(_)) => promote_after(policy.recovery_delay, secret, propagated_for),
+        (Some(current), _) if !own.verifies(current, now) => RotationStep::UpdateSecret(Box::new(SecretData {
+            bundle: verifying(current).merge(trusted).merge(own.newest_first()),
+            ..secret.clone()
         })),
-        (Some(_), Some(_)) => settle(content, held_for, wanted.settling),
-        (Some(current), None) if wanted.is_due(current, now) => Step::Stage(vouching(current).then(own.latest_first())),
-        (Some(_), None) if held_for.is_none() => Step::Trust,
-        (Some(current), None) => Step::Rest(until(wanted.due(current, now), now)),
+        (Some(_), Some(_)) => promote_after(policy.propagation_delay, secret, propagated_for),
+        (Some(current), None) if policy.is_due(current, now) => {
+            RotationStep::IssueNext(verifying(current).merge(own.newest_first()))
+        }
+        (Some(_), None) if propagated_for.is_none() => RotationStep::InjectBundle,
+        (Some(current), None) => RotationStep::Wait(until(policy.renewal(current, now), now)),
     }
 }
 
-fn settle(content: &Content, held_for: Option<Duration>, settling: Duration) -> Step {
-    match held_for {
-        None => Step::Trust,
-        Some(held_for) => match settling.checked_sub(held_for) {
-            None | Some(Duration::ZERO) => Step::Store(Box::new(content.promote())),
-            Some(rest) => Step::Rest(rest),
+/// Makes the next certificate current once its CA has been in every `caBundle` for this delay.
+fn promote_after(delay: Duration, secret: &SecretData, propagated_for: Option<Duration>) -> RotationStep {
+    match propagated_for {
+        None => RotationStep::InjectBundle,
+        Some(propagated_for) => match delay.checked_sub(propagated_for) {
+            None | Some(Duration::ZERO) => RotationStep::UpdateSecret(Box::new(secret.promote())),
+            Some(rest) => RotationStep::Wait(rest),
         },
     }
 }
 
-fn until(due: Timestamp, now: Timestamp) -> Duration {
-    due.duration_since(now).try_into().unwrap_or_default()
+fn until(time: Timestamp, now: Timestamp) -> Duration {
+    time.duration_since(now).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]

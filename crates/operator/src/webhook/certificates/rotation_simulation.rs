@@ -1,4 +1,4 @@
-//! Plays leader, replicas and API servers against each other, with delays and faults in any order.
+//! Simulates a leader, replicas and API servers, with delays and faults in any order.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -7,22 +7,22 @@ use std::rc::Rc;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::mint::mint;
+use super::super::issue::issue;
 use super::*;
 
 const VALIDITY: Duration = Duration::from_mins(10);
-/// Certificates count in seconds, and so does everything here.
+/// The resolution of certificate times, and of this simulation.
 const TICK: Duration = Duration::from_secs(1);
-/// Damage comes once at a time: this long after the last, everybody has learned what follows from it.
+/// Seconds until everybody has observed the effects of a fault. Faults that cause damage follow each other at this distance.
 const RECOVERY: u32 = 40;
 
-/// What can happen from outside.
+/// An external event.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     SecretDeleted,
     PairDestroyed,
-    AuthoritiesDestroyed,
-    TrustEmptied,
+    CasDestroyed,
+    BundlesEmptied,
     ConfigurationsDeleted,
     ConfigurationsCreated,
     LeaderReplaced,
@@ -32,22 +32,22 @@ enum Fault {
 }
 
 impl Fault {
-    /// How long there is no other afterwards. What damages nothing may be followed by anything.
+    /// Seconds until the next event. An event that causes no damage can be followed by another at once.
     fn recovery(self) -> u32 {
         match self {
             Self::LeaderReplaced | Self::HostsChanged | Self::ReplicaRestarted => 0,
             Self::LeaderPaused(ticks) => RECOVERY + ticks,
             Self::SecretDeleted
             | Self::PairDestroyed
-            | Self::AuthoritiesDestroyed
-            | Self::TrustEmptied
+            | Self::CasDestroyed
+            | Self::BundlesEmptied
             | Self::ConfigurationsDeleted
             | Self::ConfigurationsCreated => RECOVERY,
         }
     }
 }
 
-/// What was ever in a place, so that whoever looks from afar sees it late.
+/// The past values of an object, so that observers can lag behind.
 struct History<T> {
     past: VecDeque<Rc<T>>,
 }
@@ -79,14 +79,14 @@ impl<T> History<T> {
 }
 
 #[derive(Clone, Debug)]
-struct Trust {
-    seen: [Seen; 2],
-    /// Set up by somebody else: what API servers do with it is none of our doing.
+struct Configurations {
+    injected: [InjectedBundles; 2],
+    /// Expectations by a user: the leader is not responsible for failures.
     by_hand: bool,
 }
 
 /// A bundle and a certificate.
-type Question = (Vec<u8>, Vec<u8>);
+type Verification = (Vec<u8>, Vec<u8>);
 
 #[derive(Clone, Copy, Debug)]
 struct Delays {
@@ -95,46 +95,49 @@ struct Delays {
     api_server: usize,
 }
 
-struct World {
+struct Simulation {
     start: (Timestamp, Instant),
     ticks: u32,
-    secret: History<Content>,
-    trust: History<Trust>,
-    replica: Option<Pair>,
-    wanted: Wanted,
-    holding: Holding,
+    secret: History<SecretData>,
+    configurations: History<Configurations>,
+    replica: Option<ServingPair>,
+    policy: RotationPolicy,
+    timer: PropagationTimer,
     paused_until: u32,
     delays: Delays,
-    is_at_rest: bool,
-    /// What the leader saw when it last decided to rest, and until when.
-    resting: Option<(Rc<Content>, Rc<Trust>, u32)>,
-    /// Whether a bundle vouches for a pair, as far as it was asked: signatures take their time.
-    vouched: RefCell<HashMap<Question, bool>>,
+    is_idle: bool,
+    /// What the leader observed when it last decided to wait, and until when.
+    waiting: Option<(Rc<SecretData>, Rc<Configurations>, u32)>,
+    /// Cached results, since verifying signatures is slow.
+    verified: RefCell<HashMap<Verification, bool>>,
 }
 
-fn fresh() -> [Seen; 2] {
-    [Seen::Present(vec![vec![], vec![]]), Seen::Present(vec![vec![]])]
+fn fresh() -> [InjectedBundles; 2] {
+    [
+        InjectedBundles::Present(vec![vec![], vec![]]),
+        InjectedBundles::Present(vec![vec![]]),
+    ]
 }
 
-impl World {
+impl Simulation {
     fn new(delays: Delays) -> Self {
         let start: Timestamp = "2026-05-04T03:02:01Z".parse().unwrap();
         Self {
             start: (start, Instant::now()),
             ticks: 0,
-            secret: History::new(Content::default()),
-            trust: History::new(Trust {
-                seen: fresh(),
+            secret: History::new(SecretData::default()),
+            configurations: History::new(Configurations {
+                injected: fresh(),
                 by_hand: true,
             }),
             replica: None,
-            wanted: Wanted::new(Hosts::new(["a.host"]), VALIDITY),
-            holding: Holding::default(),
+            policy: RotationPolicy::new(Hosts::new(["a.host"]), VALIDITY),
+            timer: PropagationTimer::default(),
             paused_until: 0,
             delays,
-            is_at_rest: false,
-            resting: None,
-            vouched: RefCell::default(),
+            is_idle: false,
+            waiting: None,
+            verified: RefCell::default(),
         }
     }
 
@@ -142,34 +145,34 @@ impl World {
         self.start.0 + TICK * self.ticks
     }
 
-    fn strike(&mut self, fault: Fault) {
-        let content = Content::clone(self.secret.now());
-        self.resting = None;
+    fn apply_fault(&mut self, fault: Fault) {
+        let content = SecretData::clone(self.secret.now());
+        self.waiting = None;
         match fault {
-            Fault::SecretDeleted => self.secret.set(Content::default()),
-            Fault::PairDestroyed => self.secret.set(Content {
+            Fault::SecretDeleted => self.secret.set(SecretData::default()),
+            Fault::PairDestroyed => self.secret.set(SecretData {
                 current: None,
                 ..content
             }),
-            Fault::AuthoritiesDestroyed => self.secret.set(Content {
-                bundle: Bundle::default(),
+            Fault::CasDestroyed => self.secret.set(SecretData {
+                bundle: CaBundle::default(),
                 ..content
             }),
-            Fault::TrustEmptied | Fault::ConfigurationsCreated => self.trust.set(Trust {
-                seen: fresh(),
+            Fault::BundlesEmptied | Fault::ConfigurationsCreated => self.configurations.set(Configurations {
+                injected: fresh(),
                 by_hand: true,
             }),
-            Fault::ConfigurationsDeleted => self.trust.set(Trust {
-                seen: [Seen::Absent, Seen::Absent],
+            Fault::ConfigurationsDeleted => self.configurations.set(Configurations {
+                injected: [InjectedBundles::Absent, InjectedBundles::Absent],
                 by_hand: true,
             }),
-            Fault::LeaderReplaced => self.holding = Holding::default(),
+            Fault::LeaderReplaced => self.timer = PropagationTimer::default(),
             Fault::LeaderPaused(ticks) => self.paused_until = self.ticks + ticks,
             Fault::HostsChanged => {
                 let hosts = Hosts::new([format!("host-{}", self.ticks)]);
-                self.wanted.hosts = hosts;
+                self.policy.hosts = hosts;
             }
-            // It has nothing in memory, and takes what it finds.
+            // It has nothing in memory, and serves what the Secret has.
             Fault::ReplicaRestarted => self.replica = None,
         }
     }
@@ -177,89 +180,94 @@ impl World {
     fn tick(&mut self) {
         self.ticks += 1;
         self.secret.tick();
-        self.trust.tick();
+        self.configurations.tick();
         if self.ticks >= self.paused_until {
             self.lead();
         }
         let (stored, now) = (self.secret.ago(self.delays.replica), self.now());
-        let usable = stored
-            .current
-            .as_ref()
-            .filter(|pair| stored.bundle.vouches_for(pair, now));
+        let usable = stored.current.as_ref().filter(|pair| stored.bundle.verifies(pair, now));
         if let Some(pair) = usable {
             self.replica = Some(pair.clone());
         }
     }
 
-    /// One step of the leader. A write on an outdated view is refused, as the API server would.
+    /// One step of the leader. A write based on an outdated object is rejected, as by the API server.
     fn lead(&mut self) {
         let content = Rc::clone(self.secret.ago(self.delays.leader));
-        let trust = Rc::clone(self.trust.ago(self.delays.leader));
-        if let Some((rested_on, trusted, until)) = &self.resting
-            && Rc::ptr_eq(rested_on, &content)
-            && Rc::ptr_eq(trusted, &trust)
+        let configurations = Rc::clone(self.configurations.ago(self.delays.leader));
+        if let Some((secret, observed, until)) = &self.waiting
+            && Rc::ptr_eq(secret, &content)
+            && Rc::ptr_eq(observed, &configurations)
             && self.ticks < *until
         {
             return;
         }
         let now = self.now();
-        let held_for = self
-            .holding
-            .update(&content.bundle, &trust.seen, self.start.1 + TICK * self.ticks);
-        let step = decide(&content, &trust.seen, held_for, &self.wanted, now);
+        let propagated_for = self.timer.update(
+            &content.bundle,
+            &configurations.injected,
+            self.start.1 + TICK * self.ticks,
+        );
+        let step = next_step(&content, &configurations.injected, propagated_for, &self.policy, now);
         let secret_is_current = content == *self.secret.now();
-        self.resting = match &step {
-            Step::Rest(rest) => {
+        self.waiting = match &step {
+            RotationStep::Wait(rest) => {
                 let until = self.ticks + u32::try_from(rest.as_secs()).unwrap();
-                Some((Rc::clone(&content), Rc::clone(&trust), until))
+                Some((Rc::clone(&content), Rc::clone(&configurations), until))
             }
-            Step::Look | Step::Begin(_) | Step::Stage(_) | Step::Store(_) | Step::Trust => None,
+            RotationStep::WaitForSync
+            | RotationStep::IssueFirst(_)
+            | RotationStep::IssueNext(_)
+            | RotationStep::UpdateSecret(_)
+            | RotationStep::InjectBundle => None,
         };
-        self.is_at_rest = matches!(step, Step::Rest(_)) && content.next.is_none() && secret_is_current;
-        let minted = || mint(&self.wanted.hosts, VALIDITY, now).unwrap();
+        self.is_idle = matches!(step, RotationStep::Wait(_)) && content.next.is_none() && secret_is_current;
+        let issued = || issue(&self.policy.hosts, VALIDITY, now).unwrap();
         let stored = match step {
-            Step::Look | Step::Rest(_) => return,
-            Step::Trust => {
-                if trust.seen == self.trust.now().seen {
-                    self.trust.set(Trust {
-                        seen: trusting(&trust.seen, &content.bundle),
+            RotationStep::WaitForSync | RotationStep::Wait(_) => return,
+            RotationStep::InjectBundle => {
+                if configurations.injected == self.configurations.now().injected {
+                    self.configurations.set(Configurations {
+                        injected: with_bundle(&configurations.injected, &content.bundle),
                         by_hand: false,
                     });
                 }
                 return;
             }
-            Step::Begin(keep) => Content::begin(minted(), keep),
-            Step::Stage(keep) => content.stage(minted(), keep),
-            Step::Store(content) => *content,
+            RotationStep::IssueFirst(keep) => SecretData::initial(issued(), keep),
+            RotationStep::IssueNext(keep) => content.with_next(issued(), keep),
+            RotationStep::UpdateSecret(content) => *content,
         };
         if secret_is_current {
             self.secret.set(stored);
         }
     }
 
-    /// Whether the bundle vouches for the pair while that is in date.
-    fn vouches(&self, bundle: &[u8], pair: &Pair) -> bool {
-        let question = (bundle.to_vec(), pair.certificate().to_vec());
-        let verify = || Bundle::read(bundle).vouches_for(pair, pair.ends() - TICK);
-        *self.vouched.borrow_mut().entry(question).or_insert_with(verify)
+    /// Whether the bundle verifies the certificate during its validity.
+    fn verifies(&self, bundle: &[u8], pair: &ServingPair) -> bool {
+        let key = (bundle.to_vec(), pair.certificate().to_vec());
+        let verify = || CaBundle::parse(bundle).verifies(pair, pair.expires() - TICK);
+        *self.verified.borrow_mut().entry(key).or_insert_with(verify)
     }
 
-    /// What every API server would say to every replica, and whether what they serve is in date.
+    /// Checks that every API server verifies every replica, and that no served certificate has expired.
     fn check(&self) -> Result<(), String> {
         let Some(pair) = &self.replica else { return Ok(()) };
         let now = self.now();
-        if pair.ends() <= now && self.ticks >= self.paused_until {
+        if pair.expires() <= now && self.ticks >= self.paused_until {
             return Err(format!("expired at {now}: {pair:?}"));
         }
         for delay in 0..=self.delays.api_server {
-            let trust = self.trust.ago(delay);
-            if trust.by_hand {
+            let configurations = self.configurations.ago(delay);
+            if configurations.by_hand {
                 continue;
             }
-            for seen in &trust.seen {
-                let Seen::Present(bundles) = seen else { continue };
-                if !bundles.iter().all(|bundle| self.vouches(bundle, pair)) {
-                    return Err(format!("not trusted after {} seconds: {pair:?}", self.ticks));
+            for injected in &configurations.injected {
+                let InjectedBundles::Present(bundles) = injected else {
+                    continue;
+                };
+                if !bundles.iter().all(|bundle| self.verifies(bundle, pair)) {
+                    return Err(format!("not verified after {} seconds: {pair:?}", self.ticks));
                 }
             }
         }
@@ -274,11 +282,11 @@ impl World {
     }
 }
 
-fn trusting(seen: &[Seen; 2], bundle: &Bundle) -> [Seen; 2] {
-    seen.each_ref().map(|seen| match seen {
-        Seen::Present(bundles) => Seen::Present(vec![bundle.render(); bundles.len()]),
-        Seen::Absent => Seen::Absent,
-        Seen::Unknown => Seen::Unknown,
+fn with_bundle(injected: &[InjectedBundles; 2], bundle: &CaBundle) -> [InjectedBundles; 2] {
+    injected.each_ref().map(|bundles| match bundles {
+        InjectedBundles::Present(bundles) => InjectedBundles::Present(vec![bundle.to_pem(); bundles.len()]),
+        InjectedBundles::Absent => InjectedBundles::Absent,
+        InjectedBundles::Unknown => InjectedBundles::Unknown,
     })
 }
 
@@ -286,8 +294,8 @@ fn faults() -> impl Strategy<Value = Fault> {
     prop_oneof![
         Just(Fault::SecretDeleted),
         Just(Fault::PairDestroyed),
-        Just(Fault::AuthoritiesDestroyed),
-        Just(Fault::TrustEmptied),
+        Just(Fault::CasDestroyed),
+        Just(Fault::BundlesEmptied),
         Just(Fault::ConfigurationsDeleted),
         Just(Fault::ConfigurationsCreated),
         Just(Fault::LeaderReplaced),
@@ -297,7 +305,7 @@ fn faults() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Each below the settling time, which is six seconds here.
+/// Each is below the propagation delay, which is six seconds here.
 fn delays() -> impl Strategy<Value = Delays> {
     (0..4_usize, 0..5_usize, 0..6_usize).prop_map(|(leader, replica, api_server)| Delays {
         leader,
@@ -310,21 +318,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_each_api_server_trusts_each_replica_and_it_comes_to_rest(
+    fn after_any_events_each_api_server_verifies_each_replica_and_the_leader_stops_writing(
         delays in delays(),
         events in vec((prop_oneof![0..20_u32, 0..300_u32], faults()), 0..8),
     ) {
-        let mut world = World::new(delays);
-        world.run(RECOVERY).map_err(TestCaseError::fail)?;
+        let mut simulation = Simulation::new(delays);
+        simulation.run(RECOVERY).map_err(TestCaseError::fail)?;
         for (pause, fault) in events {
-            world.strike(fault);
-            world.run(pause + fault.recovery()).map_err(|reason| TestCaseError::fail(format!("{reason} after {fault:?}")))?;
+            simulation.apply_fault(fault);
+            simulation.run(pause + fault.recovery()).map_err(|reason| TestCaseError::fail(format!("{reason} after {fault:?}")))?;
         }
-        // A rotation may have begun just now.
-        world.run(RECOVERY).map_err(TestCaseError::fail)?;
-        let rested = world.is_at_rest || { world.run(RECOVERY).map_err(TestCaseError::fail)?; world.is_at_rest };
-        prop_assert!(rested, "{:?}", world.secret.now());
-        prop_assert!(world.replica.as_ref().is_some_and(|pair| pair.hosts() == &world.wanted.hosts));
+        // A rotation may have just started.
+        simulation.run(RECOVERY).map_err(TestCaseError::fail)?;
+        let idle = simulation.is_idle || { simulation.run(RECOVERY).map_err(TestCaseError::fail)?; simulation.is_idle };
+        prop_assert!(idle, "{:?}", simulation.secret.now());
+        prop_assert!(simulation.replica.as_ref().is_some_and(|pair| pair.hosts() == &simulation.policy.hosts));
     }
 }
 
@@ -336,31 +344,31 @@ const SLOW: Delays = Delays {
 
 #[test]
 fn certificates_are_rotated_for_as_long_as_the_leader_runs() {
-    let mut world = World::new(SLOW);
-    world.run(RECOVERY).unwrap();
+    let mut simulation = Simulation::new(SLOW);
+    simulation.run(RECOVERY).unwrap();
     let mut ends = Vec::new();
     for _ in 0..3 {
-        world.run(400).unwrap();
-        ends.push(world.replica.as_ref().unwrap().ends());
+        simulation.run(400).unwrap();
+        ends.push(simulation.replica.as_ref().unwrap().expires());
     }
     assert!(ends.is_sorted_by(|one, other| one < other), "{ends:?}");
 }
 
 #[test]
-fn a_rotation_that_does_not_wait_is_found_out() {
-    let mut world = World::new(SLOW);
-    world.run(RECOVERY).unwrap();
-    world.wanted.settling = Duration::ZERO;
-    let reason = world.run(600).unwrap_err();
-    assert!(reason.contains("not trusted"), "{reason}");
+fn a_rotation_without_propagation_delay_is_detected() {
+    let mut simulation = Simulation::new(SLOW);
+    simulation.run(RECOVERY).unwrap();
+    simulation.policy.propagation_delay = Duration::ZERO;
+    let reason = simulation.run(600).unwrap_err();
+    assert!(reason.contains("not verified"), "{reason}");
 }
 
 #[test]
-fn a_lost_secret_that_is_replaced_without_waiting_is_found_out() {
-    let mut world = World::new(SLOW);
-    world.run(RECOVERY).unwrap();
-    world.wanted.settling_when_lost = Duration::ZERO;
-    world.strike(Fault::SecretDeleted);
-    let reason = world.run(RECOVERY).unwrap_err();
-    assert!(reason.contains("not trusted"), "{reason}");
+fn a_lost_secret_that_is_replaced_without_recovery_delay_is_detected() {
+    let mut simulation = Simulation::new(SLOW);
+    simulation.run(RECOVERY).unwrap();
+    simulation.policy.recovery_delay = Duration::ZERO;
+    simulation.apply_fault(Fault::SecretDeleted);
+    let reason = simulation.run(RECOVERY).unwrap_err();
+    assert!(reason.contains("not verified"), "{reason}");
 }

@@ -1,11 +1,11 @@
 use rstest::rstest;
 
-use super::super::mint::{Minted, mint};
+use super::super::issue::{Issued, issue};
 use super::*;
 
 const DAY: Duration = Duration::from_hours(24);
 const VALIDITY: Duration = Duration::from_hours(24 * 90);
-const LONG: Option<Duration> = Some(Duration::from_hours(24));
+const LONG_AGO: Option<Duration> = Some(Duration::from_hours(24));
 
 fn now() -> Timestamp {
     "2026-05-04T03:02:01Z".parse().unwrap()
@@ -15,210 +15,248 @@ fn hosts() -> Hosts {
     Hosts::new(["operator.firebolt-system.svc"])
 }
 
-fn wanted() -> Wanted {
-    Wanted::new(hosts(), VALIDITY)
+fn policy() -> RotationPolicy {
+    RotationPolicy::new(hosts(), VALIDITY)
 }
 
-fn minted(ago: Duration) -> Minted {
-    mint(&hosts(), VALIDITY, now() - ago).unwrap()
+fn issued(ago: Duration) -> Issued {
+    issue(&hosts(), VALIDITY, now() - ago).unwrap()
 }
 
-/// A Secret with a pair that was made some time ago, and nothing else going on.
-fn steady(ago: Duration) -> Content {
-    Content::begin(minted(ago), Bundle::default())
+/// A Secret with a certificate that was issued some time ago, and no rotation in progress.
+fn steady(ago: Duration) -> SecretData {
+    SecretData::initial(issued(ago), CaBundle::default())
 }
 
-/// The same with another pair beside it.
-fn staged(ago: Duration) -> Content {
+/// The same with a next certificate.
+fn rotating(ago: Duration) -> SecretData {
     let steady = steady(ago);
-    steady.stage(minted(Duration::ZERO), steady.bundle.clone())
+    steady.with_next(issued(Duration::ZERO), steady.bundle.clone())
 }
 
-fn trusting(bundle: &Bundle) -> [Seen; 2] {
-    let rendered = bundle.render();
+fn injected(bundle: &CaBundle) -> [InjectedBundles; 2] {
+    let pem = bundle.to_pem();
     [
-        Seen::Present(vec![rendered.clone(), rendered.clone()]),
-        Seen::Present(vec![rendered]),
+        InjectedBundles::Present(vec![pem.clone(), pem.clone()]),
+        InjectedBundles::Present(vec![pem]),
     ]
 }
 
-fn trusting_nobody() -> [Seen; 2] {
-    [Seen::Present(vec![vec![], vec![]]), Seen::Present(vec![vec![]])]
+fn not_injected() -> [InjectedBundles; 2] {
+    [
+        InjectedBundles::Present(vec![vec![], vec![]]),
+        InjectedBundles::Present(vec![vec![]]),
+    ]
 }
 
-fn decide_now(content: &Content, seen: &[Seen], held_for: Option<Duration>) -> Step {
-    decide(content, seen, held_for, &wanted(), now())
+fn next_step_now(secret: &SecretData, injected: &[InjectedBundles], propagated_for: Option<Duration>) -> RotationStep {
+    next_step(secret, injected, propagated_for, &policy(), now())
 }
 
 #[rstest]
 #[case(90 * DAY, Duration::from_mins(5), Duration::from_secs(10))]
 #[case(Duration::from_secs(500), Duration::from_secs(5), Duration::from_secs(5))]
 #[case(Duration::from_secs(10), Duration::from_secs(1), Duration::from_secs(1))]
-fn the_time_to_settle_follows_from_the_validity(
+fn the_delays_follow_from_the_validity(
     #[case] validity: Duration,
-    #[case] settling: Duration,
-    #[case] when_lost: Duration,
+    #[case] propagation_delay: Duration,
+    #[case] recovery_delay: Duration,
 ) {
-    let wanted = Wanted::new(hosts(), validity);
-    assert_eq!((wanted.settling, wanted.settling_when_lost), (settling, when_lost));
+    let policy = RotationPolicy::new(hosts(), validity);
+    assert_eq!(
+        (policy.propagation_delay, policy.recovery_delay),
+        (propagation_delay, recovery_delay)
+    );
 }
 
 #[test]
-fn nothing_is_decided_before_both_configurations_were_read() {
-    let seen = [Seen::Absent, Seen::Unknown];
-    assert_eq!(decide_now(&Content::default(), &seen, None), Step::Look);
-    assert_eq!(decide_now(&staged(60 * DAY), &seen, None), Step::Look);
+fn nothing_is_issued_before_both_configurations_were_read() {
+    let bundles = [InjectedBundles::Absent, InjectedBundles::Unknown];
+    assert_eq!(
+        next_step_now(&SecretData::default(), &bundles, None),
+        RotationStep::WaitForSync
+    );
+    assert_eq!(
+        next_step_now(&rotating(60 * DAY), &bundles, None),
+        RotationStep::WaitForSync
+    );
 }
 
 #[rstest]
-#[case::no_configurations([Seen::Absent, Seen::Absent])]
-#[case::fresh_configurations(trusting_nobody())]
-#[case::garbage([Seen::Present(vec![b"garbage".to_vec()]), Seen::Absent])]
-#[case::an_authority_that_has_expired(trusting(&steady(VALIDITY + DAY).bundle))]
-fn the_first_pair_is_served_at_once(#[case] seen: [Seen; 2]) {
+#[case::no_configurations([InjectedBundles::Absent, InjectedBundles::Absent])]
+#[case::fresh_configurations(not_injected())]
+#[case::garbage([InjectedBundles::Present(vec![b"garbage".to_vec()]), InjectedBundles::Absent])]
+#[case::expired_ca(injected(&steady(VALIDITY + DAY).bundle))]
+fn the_first_certificate_is_served_at_once(#[case] bundles: [InjectedBundles; 2]) {
     assert_eq!(
-        decide_now(&Content::default(), &seen, None),
-        Step::Begin(Bundle::default())
+        next_step_now(&SecretData::default(), &bundles, None),
+        RotationStep::IssueFirst(CaBundle::default())
     );
 }
 
 #[test]
-fn when_the_secret_is_lost_what_the_webhooks_trust_stays_trusted() {
+fn when_the_secret_is_lost_the_injected_cas_stay_in_the_bundle() {
     let lost = steady(DAY);
-    let step = decide_now(&Content::default(), &trusting(&lost.bundle), None);
-    assert_eq!(step, Step::Stage(lost.bundle));
+    let step = next_step_now(&SecretData::default(), &injected(&lost.bundle), None);
+    assert_eq!(step, RotationStep::IssueNext(lost.bundle));
 }
 
 #[test]
-fn what_replaces_a_lost_secret_settles_for_a_shorter_time() {
+fn the_certificate_that_replaces_a_lost_secret_is_served_after_the_recovery_delay() {
     let lost = steady(DAY);
-    let content = Content::default().stage(minted(Duration::ZERO), lost.bundle.clone());
-    let seen = trusting(&content.bundle);
-    assert_eq!(decide_now(&content, &trusting(&lost.bundle), None), Step::Trust);
-    let almost = wanted().settling_when_lost.saturating_sub(Duration::from_secs(1));
+    let secret = SecretData::default().with_next(issued(Duration::ZERO), lost.bundle.clone());
+    let bundles = injected(&secret.bundle);
     assert_eq!(
-        decide_now(&content, &seen, Some(almost)),
-        Step::Rest(Duration::from_secs(1))
+        next_step_now(&secret, &injected(&lost.bundle), None),
+        RotationStep::InjectBundle
     );
-    let settled = Some(wanted().settling_when_lost);
+    let almost = policy().recovery_delay.saturating_sub(Duration::from_secs(1));
     assert_eq!(
-        decide_now(&content, &seen, settled),
-        Step::Store(Box::new(content.promote()))
+        next_step_now(&secret, &bundles, Some(almost)),
+        RotationStep::Wait(Duration::from_secs(1))
     );
-}
-
-#[test]
-fn a_pair_rests_until_two_thirds_of_its_validity_are_over() {
-    let content = steady(10 * DAY);
+    let propagated = Some(policy().recovery_delay);
     assert_eq!(
-        decide_now(&content, &trusting(&content.bundle), LONG),
-        Step::Rest(50 * DAY)
-    );
-    let content = steady(60 * DAY);
-    assert_eq!(
-        decide_now(&content, &trusting(&content.bundle), LONG),
-        Step::Stage(content.bundle.clone())
+        next_step_now(&secret, &bundles, propagated),
+        RotationStep::UpdateSecret(Box::new(secret.promote()))
     );
 }
 
 #[test]
-fn a_configuration_that_trusts_somebody_else_is_corrected() {
-    let content = steady(DAY);
-    assert_eq!(decide_now(&content, &trusting_nobody(), None), Step::Trust);
-    assert_eq!(decide_now(&content, &trusting(&steady(DAY).bundle), None), Step::Trust);
+fn a_certificate_is_renewed_after_two_thirds_of_its_validity() {
+    let secret = steady(10 * DAY);
+    assert_eq!(
+        next_step_now(&secret, &injected(&secret.bundle), LONG_AGO),
+        RotationStep::Wait(50 * DAY)
+    );
+    let secret = steady(60 * DAY);
+    assert_eq!(
+        next_step_now(&secret, &injected(&secret.bundle), LONG_AGO),
+        RotationStep::IssueNext(secret.bundle.clone())
+    );
 }
 
 #[test]
-fn the_next_pair_is_served_only_when_its_authority_has_settled() {
-    let content = staged(60 * DAY);
-    let (seen, settling) = (trusting(&content.bundle), wanted().settling);
-    assert_eq!(decide_now(&content, &seen, None), Step::Trust);
-    assert_eq!(decide_now(&content, &seen, Some(Duration::ZERO)), Step::Rest(settling));
-    let Step::Store(promoted) = decide_now(&content, &seen, Some(settling)) else {
-        panic!("it has settled")
+fn a_configuration_with_another_bundle_is_corrected() {
+    let secret = steady(DAY);
+    assert_eq!(
+        next_step_now(&secret, &not_injected(), None),
+        RotationStep::InjectBundle
+    );
+    assert_eq!(
+        next_step_now(&secret, &injected(&steady(DAY).bundle), None),
+        RotationStep::InjectBundle
+    );
+}
+
+#[test]
+fn the_next_certificate_is_served_only_after_the_propagation_delay() {
+    let secret = rotating(60 * DAY);
+    let (bundles, propagation_delay) = (injected(&secret.bundle), policy().propagation_delay);
+    assert_eq!(next_step_now(&secret, &bundles, None), RotationStep::InjectBundle);
+    assert_eq!(
+        next_step_now(&secret, &bundles, Some(Duration::ZERO)),
+        RotationStep::Wait(propagation_delay)
+    );
+    let RotationStep::UpdateSecret(promoted) = next_step_now(&secret, &bundles, Some(propagation_delay)) else {
+        panic!("the delay is over")
     };
-    assert_eq!((promoted.current, promoted.next), (content.next, None));
-    assert_eq!(promoted.bundle, content.bundle, "replicas may still serve the old pair");
-}
-
-#[test]
-fn other_hosts_are_a_reason_to_rotate_at_once() {
-    let content = steady(DAY);
-    let wanted = Wanted::new(Hosts::new(["another.host"]), VALIDITY);
-    let step = decide(&content, &trusting(&content.bundle), LONG, &wanted, now());
-    assert_eq!(step, Step::Stage(content.bundle));
-}
-
-#[test]
-fn a_shorter_validity_is_a_reason_to_rotate_at_once_and_a_clock_that_is_a_little_behind_is_none() {
-    let content = steady(Duration::ZERO);
-    let seen = trusting(&content.bundle);
-    let shorter = Wanted::new(hosts(), VALIDITY / 2);
+    assert_eq!((promoted.current, promoted.next), (secret.next, None));
     assert_eq!(
-        decide(&content, &seen, LONG, &shorter, now()),
-        Step::Stage(content.bundle.clone())
+        promoted.bundle, secret.bundle,
+        "replicas may still serve the old certificate"
+    );
+}
+
+#[test]
+fn other_hosts_cause_a_rotation() {
+    let secret = steady(DAY);
+    let policy = RotationPolicy::new(Hosts::new(["another.host"]), VALIDITY);
+    let step = next_step(&secret, &injected(&secret.bundle), LONG_AGO, &policy, now());
+    assert_eq!(step, RotationStep::IssueNext(secret.bundle));
+}
+
+#[test]
+fn a_shorter_validity_causes_a_rotation_and_a_clock_that_is_a_little_behind_does_not() {
+    let secret = steady(Duration::ZERO);
+    let bundles = injected(&secret.bundle);
+    let shorter = RotationPolicy::new(hosts(), VALIDITY / 2);
+    assert_eq!(
+        next_step(&secret, &bundles, LONG_AGO, &shorter, now()),
+        RotationStep::IssueNext(secret.bundle.clone())
     );
     let behind = now() - Duration::from_mins(10);
     assert!(matches!(
-        decide(&content, &seen, LONG, &wanted(), behind),
-        Step::Rest(_)
+        next_step(&secret, &bundles, LONG_AGO, &policy(), behind),
+        RotationStep::Wait(_)
     ));
 }
 
 #[test]
-fn a_next_pair_that_became_useless_is_made_anew() {
+fn a_next_certificate_that_is_due_for_renewal_is_replaced() {
     let steady = steady(60 * DAY);
-    let content = steady.stage(minted(70 * DAY), steady.bundle.clone());
-    let step = decide_now(&content, &trusting(&content.bundle), LONG);
-    assert!(matches!(step, Step::Stage(_)), "{step:?}");
+    let secret = steady.with_next(issued(70 * DAY), steady.bundle.clone());
+    let step = next_step_now(&secret, &injected(&secret.bundle), LONG_AGO);
+    assert!(matches!(step, RotationStep::IssueNext(_)), "{step:?}");
 }
 
 #[test]
-fn a_secret_that_forgot_whom_to_trust_learns_it_from_the_webhooks() {
+fn a_secret_without_a_bundle_gets_it_from_the_webhooks() {
     let whole = steady(DAY);
-    let content = Content {
-        bundle: Bundle::default(),
+    let secret = SecretData {
+        bundle: CaBundle::default(),
         ..whole.clone()
     };
     assert_eq!(
-        decide_now(&content, &trusting(&whole.bundle), None),
-        Step::Store(Box::new(whole.clone()))
+        next_step_now(&secret, &injected(&whole.bundle), None),
+        RotationStep::UpdateSecret(Box::new(whole.clone()))
     );
-    let step = decide_now(&content, &trusting_nobody(), None);
-    assert_eq!(step, Step::Begin(Bundle::default()), "nobody can vouch for it any more");
+    let step = next_step_now(&secret, &not_injected(), None);
+    assert_eq!(
+        step,
+        RotationStep::IssueFirst(CaBundle::default()),
+        "no CA verifies it any more"
+    );
 }
 
 #[test]
-fn however_often_the_next_pair_is_made_anew_the_one_that_is_served_stays_trusted() {
-    let mut content = steady(DAY);
+fn repeated_rotations_keep_the_ca_of_the_current_certificate() {
+    let mut secret = steady(DAY);
     for round in 0..20 {
-        let wanted = Wanted::new(Hosts::new([format!("host-{round}")]), VALIDITY);
-        let Step::Stage(keep) = decide(&content, &trusting(&content.bundle), LONG, &wanted, now()) else {
-            panic!("other hosts are a reason to rotate")
+        let policy = RotationPolicy::new(Hosts::new([format!("host-{round}")]), VALIDITY);
+        let RotationStep::IssueNext(keep) = next_step(&secret, &injected(&secret.bundle), LONG_AGO, &policy, now())
+        else {
+            panic!("other hosts cause a rotation")
         };
-        content = content.stage(mint(&wanted.hosts, VALIDITY, now()).unwrap(), keep);
-        for pair in [&content.current, &content.next] {
-            assert!(content.bundle.vouches_for(pair.as_ref().unwrap(), now()));
+        secret = secret.with_next(issue(&policy.hosts, VALIDITY, now()).unwrap(), keep);
+        for pair in [&secret.current, &secret.next] {
+            assert!(secret.bundle.verifies(pair.as_ref().unwrap(), now()));
         }
-        assert!(content.bundle.render().len() < 10_000);
+        assert!(secret.bundle.to_pem().len() < 10_000);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn trust_counts_from_when_it_was_first_seen_without_a_break() {
+async fn propagation_is_measured_from_the_first_of_consecutive_observations() {
     let (bundle, other) = (steady(DAY).bundle, steady(DAY).bundle);
-    let mut holding = Holding::default();
+    let mut timer = PropagationTimer::default();
     let second = Duration::from_secs(1);
-    let mut look = |bundle: &Bundle, seen: &[Seen]| holding.update(bundle, seen, Instant::now());
-    assert_eq!(look(&bundle, &trusting(&bundle)), Some(Duration::ZERO));
+    let mut observe = |bundle: &CaBundle, injected: &[InjectedBundles]| timer.update(bundle, injected, Instant::now());
+    assert_eq!(observe(&bundle, &injected(&bundle)), Some(Duration::ZERO));
     tokio::time::advance(second).await;
-    assert_eq!(look(&bundle, &trusting(&bundle)), Some(second));
-    assert_eq!(look(&other, &trusting(&bundle)), None);
+    assert_eq!(observe(&bundle, &injected(&bundle)), Some(second));
+    assert_eq!(observe(&other, &injected(&bundle)), None);
     assert_eq!(
-        look(&bundle, &trusting(&bundle)),
+        observe(&bundle, &injected(&bundle)),
         Some(Duration::ZERO),
-        "there was a break"
+        "the observations were interrupted"
     );
-    assert_eq!(look(&bundle, &[Seen::Unknown, Seen::Absent]), None);
-    assert_eq!(look(&bundle, &[Seen::Absent, Seen::Absent]), Some(Duration::ZERO));
+    assert_eq!(
+        observe(&bundle, &[InjectedBundles::Unknown, InjectedBundles::Absent]),
+        None
+    );
+    assert_eq!(
+        observe(&bundle, &[InjectedBundles::Absent, InjectedBundles::Absent]),
+        Some(Duration::ZERO)
+    );
 }

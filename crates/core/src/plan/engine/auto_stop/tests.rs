@@ -36,19 +36,19 @@ fn failed() -> Activity {
 
 fn scaled_to(case: &Case) -> Option<i32> {
     case.plan().writes.iter().find_map(|write| match write {
-        Write::SetReplicas {
+        EngineWrite::SetReplicas {
             to, resource_version, ..
         } => {
             assert_eq!(resource_version, "7");
             Some(*to)
         }
-        Write::AddFinalizer
-        | Write::RemoveFinalizer
-        | Write::ApplyConfigMap { .. }
-        | Write::ApplyHeadlessService { .. }
-        | Write::CreateStatefulSet { .. }
-        | Write::ApplyRoutingService { .. }
-        | Write::Delete(_) => None,
+        EngineWrite::AddFinalizer
+        | EngineWrite::RemoveFinalizer
+        | EngineWrite::ApplyConfigMap { .. }
+        | EngineWrite::ApplyHeadlessService { .. }
+        | EngineWrite::CreateStatefulSet { .. }
+        | EngineWrite::ApplyRoutingService { .. }
+        | EngineWrite::Delete(_) => None,
     })
 }
 
@@ -91,22 +91,22 @@ fn the_first_quiet_sample_starts_the_clock() {
 }
 
 #[test]
-fn a_scale_is_stamped_and_told() {
+fn a_scale_sets_the_times_and_emits_an_event() {
     let case = running(0, &[]).woken(FRESH);
     let status = case.status();
     assert_eq!(status.last_scaled_at, Some(Time(now())));
     assert_eq!(status.last_activity_time, Some(Time(now())));
     assert_eq!(
         case.plan().events[0].message,
-        "Replicas go from 0 to 3: a query asked for the engine."
+        "Scaled from 0 to 3: wake requested by a query."
     );
 }
 
 #[rstest]
-#[case::ahead("2026-11-16T12:01:01Z", "ahead")]
-#[case::malformed("soon", "no RFC 3339 time")]
-fn a_wake_that_cannot_be_believed_is_ignored_and_told(#[case] stamp: &str, #[case] why: &str) {
-    let case = running(0, &[]).woken(stamp);
+#[case::ahead("2026-11-16T12:01:01Z", "in the future")]
+#[case::malformed("soon", "is not an RFC 3339 time")]
+fn an_invalid_wake_request_is_ignored_and_reported(#[case] requested: &str, #[case] why: &str) {
+    let case = running(0, &[]).woken(requested);
     assert_eq!(scaled_to(&case), None);
     let event = &case.plan().events[0];
     assert_eq!(event.reason, "WakeIgnored");
@@ -114,32 +114,32 @@ fn a_wake_that_cannot_be_believed_is_ignored_and_told(#[case] stamp: &str, #[cas
 }
 
 #[test]
-fn a_wake_of_a_clock_that_is_minutes_behind_is_ignored_and_told() {
+fn a_wake_request_of_a_clock_that_is_minutes_behind_is_ignored_and_reported() {
     let behind = running(0, &[]).woken("2026-11-16T11:50:00Z");
     assert_eq!(scaled_to(&behind), None);
     assert_eq!(behind.status().auto_stop_reason, Some(Stopped));
     let event = &behind.plan().events[0];
     assert_eq!(event.reason, "WakeIgnored");
     assert!(
-        event.message.contains("lies more than five minutes back"),
+        event.message.contains("is more than five minutes in the past"),
         "{}",
         event.message
     );
 }
 
 #[test]
-fn a_wake_that_was_followed_is_not_told_of_when_it_has_expired() {
-    let told = |case: Case| case.woken("2026-11-16T11:50:00Z").plan().events;
-    assert_eq!(told(running(0, &[]).last_used(minutes_ago(9))), []);
-    assert_eq!(told(running(3, &[])), [], "it runs");
+fn a_wake_request_that_was_followed_is_not_reported_when_it_has_expired() {
+    let events = |case: Case| case.woken("2026-11-16T11:50:00Z").plan().events;
+    assert_eq!(events(running(0, &[]).last_used(minutes_ago(9))), []);
+    assert_eq!(events(running(3, &[])), [], "it runs");
     let scaled = running(0, &[]).but(|case| {
         case.engine.status.as_mut().unwrap().last_scaled_at = Some(Time(minutes_ago(9)));
     });
-    assert_eq!(told(scaled), []);
+    assert_eq!(events(scaled), []);
 }
 
 #[rstest]
-fn a_wake_is_honoured_in_every_auto_stop_state(
+fn a_wake_request_is_followed_in_every_auto_stop_state(
     #[values(
         None,
         Some(Disabled),
@@ -151,13 +151,13 @@ fn a_wake_is_honoured_in_every_auto_stop_state(
         Some(ScrapeFailed),
         Some(Idle)
     )]
-    said: Option<AutoStopReason>,
+    last_reason: Option<AutoStopReason>,
     #[values(None, Some(Activity::Busy(1)), Some(quiet(60)), Some(failed()))] found: Option<Activity>,
     #[values(&[], OPEN)] schedule: &[(&str, &str)],
     #[values(0, 1)] parked_at: i32,
 ) {
     let case = running(parked_at, schedule).idle_replicas(parked_at).woken(FRESH);
-    let case = case.but(|case| case.engine.status.as_mut().unwrap().auto_stop_reason = said);
+    let case = case.but(|case| case.engine.status.as_mut().unwrap().auto_stop_reason = last_reason);
     let case = match found {
         Some(found) => case.sampled(found),
         None => case,
@@ -172,21 +172,21 @@ fn a_clock_may_be_a_minute_ahead() {
 }
 
 #[test]
-fn activity_is_stamped_once_per_poll() {
-    let stamp = |last| {
+fn the_activity_time_is_updated_once_per_poll() {
+    let updated = |last| {
         running(3, &[])
             .last_used(last)
             .sampled(Activity::Busy(1))
             .status()
             .last_activity_time
     };
-    assert_eq!(stamp(minutes_ago(1)), Some(Time(now())));
+    assert_eq!(updated(minutes_ago(1)), Some(Time(now())));
     let recent = now() - SignedDuration::from_secs(59);
-    assert_eq!(stamp(recent), Some(Time(recent)));
+    assert_eq!(updated(recent), Some(Time(recent)));
 }
 
 #[test]
-fn a_pod_that_takes_many_polls_to_fail_is_told_of() {
+fn a_pod_that_takes_many_polls_to_fail_is_reported() {
     let hanging = running(3, &[]).sampled(failed()).but(|case| {
         case.observed.activity.as_mut().unwrap().taken = now() - SignedDuration::from_mins(10);
     });
@@ -194,13 +194,13 @@ fn a_pod_that_takes_many_polls_to_fail_is_told_of() {
 }
 
 #[test]
-fn a_failed_count_starts_the_idle_time_anew() {
+fn a_failed_count_restarts_the_idle_timeout() {
     let status = running(3, &[]).sampled(failed()).status();
     assert_eq!(status.last_activity_time, Some(Time(now())));
 }
 
 #[test]
-fn an_old_sample_or_one_of_another_generation_is_no_observation() {
+fn a_sample_that_is_old_or_of_another_generation_is_ignored() {
     let aged = |seconds| {
         running(3, &[]).sampled(quiet(60)).but(|case| {
             case.observed.activity.as_mut().unwrap().taken = now() - SignedDuration::from_secs(seconds);
@@ -214,24 +214,27 @@ fn an_old_sample_or_one_of_another_generation_is_no_observation() {
 }
 
 #[test]
-fn a_window_edge_and_the_next_poll_are_looked_at_in_time() {
-    let looks = |case: Case| case.reported().plan().look_again;
-    assert_eq!(looks(running(0, &[("12:00:", "")])), None);
-    assert_eq!(looks(running(0, &[("12:30", "13:00")])), Some(Duration::from_mins(30)));
-    assert_eq!(looks(running(3, &[("12:30", "13:00")])), Some(Duration::from_mins(1)));
-    assert_eq!(looks(running(0, &[])), None);
+fn the_requeue_is_at_the_next_window_change_or_poll() {
+    let requeue = |case: Case| case.reported().plan().requeue_after;
+    assert_eq!(requeue(running(0, &[("12:00:", "")])), None);
+    assert_eq!(
+        requeue(running(0, &[("12:30", "13:00")])),
+        Some(Duration::from_mins(30))
+    );
+    assert_eq!(requeue(running(3, &[("12:30", "13:00")])), Some(Duration::from_mins(1)));
+    assert_eq!(requeue(running(0, &[])), None);
 }
 
 #[test]
 fn nothing_is_decided_during_a_rollout_or_behind_a_gate() {
-    let rolling = running(0, &[]).wants("new").woken(FRESH);
+    let rolling = running(0, &[]).desired_hash("new").woken(FRESH);
     assert_eq!(scaled_to(&rolling), None);
     let blocked = running(0, &[]).woken(FRESH).gate(GateCause::InstanceNotReady);
     assert_eq!(scaled_to(&blocked), None);
 }
 
 #[test]
-fn a_policy_that_is_off_decides_nothing() {
+fn a_disabled_policy_decides_nothing() {
     let case = running(0, OPEN).woken(FRESH).but(|case| {
         if let Ok(Desired {
             auto_stop: Some(policy),
@@ -251,14 +254,14 @@ fn a_policy_that_is_off_decides_nothing() {
 
 proptest! {
     #[test]
-    fn a_wake_counts_for_five_minutes_and_up_to_one_ahead(age in -600i64..900) {
-        let stamp = now() - SignedDuration::from_secs(age);
-        let woken = scaled_to(&running(0, &[]).woken(&stamp.to_string())).is_some();
+    fn a_wake_request_is_valid_for_five_minutes_and_up_to_one_ahead(age in -600i64..900) {
+        let requested = now() - SignedDuration::from_secs(age);
+        let woken = scaled_to(&running(0, &[]).woken(&requested.to_string())).is_some();
         prop_assert_eq!(woken, (-60..300).contains(&age));
     }
 
     #[test]
-    fn no_wake_text_whatever_harms(text in ".*") {
+    fn no_text_of_a_wake_request_causes_a_panic(text in ".*") {
         let _ = running(0, &[]).woken(&text).plan();
     }
 }

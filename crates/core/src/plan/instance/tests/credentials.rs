@@ -3,21 +3,21 @@
 use super::*;
 
 #[test]
-fn new_ones_are_made_only_after_a_live_look() {
+fn are_created_only_after_a_live_read() {
     assert!(instance().needs_live_reads());
-    assert!(!instance().has(Object::PostgresCredentials).needs_live_reads());
+    assert!(!instance().has(InstanceObject::PostgresCredentials).needs_live_reads());
 }
 
 #[test]
-fn lost_ones_are_not_replaced_while_the_data_is_there() {
+fn are_not_replaced_while_the_data_exists() {
     let lost = instance()
         .ready()
         .at(Ready)
-        .lost(Object::PostgresCredentials)
+        .lost(InstanceObject::PostgresCredentials)
         .but(|case| case.observed.claim = true);
     assert_eq!(writes(&lost), []);
     assert_eq!(lost.status().phase, Some(Failed));
-    let (reason, message) = said(&lost);
+    let (reason, message) = ready_condition(&lost);
     assert_eq!(reason, "PostgresCredentialsLost");
     for part in [
         "main-metadata-postgres-creds",
@@ -27,20 +27,20 @@ fn lost_ones_are_not_replaced_while_the_data_is_there() {
     ] {
         assert!(message.contains(part), "{message}");
     }
-    assert!(lost.plan().look_again.is_some(), "the claim is not watched");
+    assert!(lost.plan().requeue_after.is_some(), "the claim is not watched");
     let given_up = lost.but(|case| case.observed.claim = false);
-    assert_eq!(writes(&given_up), create(&[Object::PostgresCredentials]));
+    assert_eq!(writes(&given_up), create(&[InstanceObject::PostgresCredentials]));
 }
 
 #[rstest]
 #[case::internal(false, "PostgresEnsureFailed")]
 #[case::external(true, "PostgresSecretPreflightFailed")]
-fn unusable_ones_are_told(#[case] external: bool, #[case] expected: &str) {
+fn are_reported_if_invalid(#[case] external: bool, #[case] expected: &str) {
     let case =
         instance().but(|case| case.observed.credentials = Credentials::Unusable("key password is empty".to_owned()));
     let case = if external { case.external() } else { case };
     assert_eq!(writes(&case), []);
-    let (reason, message) = said(&case);
+    let (reason, message) = ready_condition(&case);
     assert_eq!(reason, expected);
     assert!(message.contains("key password is empty"), "{message}");
     assert_ne!(case.status().phase, Some(Failed));
@@ -49,7 +49,7 @@ fn unusable_ones_are_told(#[case] external: bool, #[case] expected: &str) {
 #[rstest]
 #[case::unseen(Credentials::Unknown, "Initializing")]
 #[case::forbidden(Credentials::Unreadable("forbidden".to_owned()), "ProbeFailed")]
-fn ones_that_nobody_has_seen_are_not_missing(
+fn are_not_missing_if_they_have_not_been_read(
     #[case] credentials: Credentials,
     #[case] reason: &str,
     #[values(false, true)] external: bool,
@@ -57,11 +57,11 @@ fn ones_that_nobody_has_seen_are_not_missing(
     let case = instance().but(|case| case.observed.credentials = credentials);
     let case = if external { case.external() } else { case };
     assert_eq!(writes(&case), []);
-    assert_eq!(said(&case).0, reason);
+    assert_eq!(ready_condition(&case).0, reason);
 }
 
 #[rstest]
-fn a_service_that_runs_is_no_less_ready_because_they_cannot_be_read(
+fn do_not_affect_the_readiness_of_a_running_service_if_unreadable(
     #[values(Credentials::Unknown, Credentials::Unreadable("forbidden".to_owned()))] credentials: Credentials,
     #[values(false, true)] external: bool,
 ) {
@@ -69,7 +69,7 @@ fn a_service_that_runs_is_no_less_ready_because_they_cannot_be_read(
         .ready()
         .at(Ready)
         .but(|case| case.observed.credentials = credentials);
-    let case = case.lost(Object::MetadataService);
+    let case = case.lost(InstanceObject::MetadataService);
     let case = if external {
         case.external()
             .but(|case| case.observed.database = Some(Database::External))
@@ -82,10 +82,10 @@ fn a_service_that_runs_is_no_less_ready_because_they_cannot_be_read(
 }
 
 #[test]
-fn of_an_external_database_they_are_awaited_and_then_used() {
+fn of_an_external_database_are_awaited_and_then_used() {
     let missing = instance().external();
     assert_eq!(writes(&missing), []);
-    let (reason, message) = said(&missing);
+    let (reason, message) = ready_condition(&missing);
     assert_eq!(reason, "PostgresSecretPreflightFailed");
     assert!(
         message.contains("does not exist. Create it with the keys username and password"),
@@ -93,9 +93,9 @@ fn of_an_external_database_they_are_awaited_and_then_used() {
     );
     let there = missing.but(|case| case.observed.credentials = Credentials::Usable);
     let expected = [
-        Object::MetadataConfig,
-        Object::MetadataDeployment,
-        Object::MetadataService,
+        InstanceObject::MetadataConfig,
+        InstanceObject::MetadataDeployment,
+        InstanceObject::MetadataService,
     ];
     assert_eq!(writes(&there), create(&expected));
 }

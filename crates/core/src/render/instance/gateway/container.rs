@@ -1,4 +1,4 @@
-//! The container that is Envoy: what users decide about it, and its identity, which belongs to the operator.
+//! The Envoy container: the settings of users, and its identity, which the operator sets.
 
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -13,18 +13,18 @@ use crate::resolve::{hardened, withdrawal};
 const USER: i64 = 101;
 const CONFIG_FOLDER: &str = "/etc/envoy";
 
-/// How long Envoy goes on serving at most when its pod is to stop, in seconds. The agent in the same pod ends it earlier,
-/// as soon as its clients have left; where there is no agent to do so, all the time is theirs but what Envoy needs to end.
+/// How long Envoy keeps serving at most when its pod is terminated, in seconds. The agent in the same pod ends it as
+/// soon as its clients have left; without the agent, they have the grace period except for what Envoy needs to exit.
 const WITHDRAWAL: i64 = GRACE_PERIOD - 1;
 
-/// Puts the operator's part around the user's.
+/// Completes the user's container with the operator's fields.
 pub(super) fn container(user: Container, metrics_port: u16) -> Container {
     Container {
         // The entry point of the image takes these, be it the binary or a script; not all images have a shell.
         args: Some(vec![
             "-c".to_owned(),
             format!("{CONFIG_FOLDER}/{CONFIG_FILE}"),
-            // What happened is in the log a second later, not ten.
+            // Log lines are flushed after one second instead of ten.
             "--file-flush-interval-msec".to_owned(),
             "1000".to_owned(),
         ]),
@@ -38,7 +38,7 @@ pub(super) fn container(user: Container, metrics_port: u16) -> Container {
         ]),
         security_context: Some(hardened(USER)),
         lifecycle: Some(withdrawal(WITHDRAWAL)),
-        // A minute for a start; the other probes wait for it.
+        // Allows a minute for the start; the other probes wait for it.
         startup_probe: Some(probe(0, 1, 2, 60)),
         readiness_probe: Some(probe(1, 2, 2, 2)),
         liveness_probe: Some(probe(1, 15, 3, 3)),
@@ -46,7 +46,7 @@ pub(super) fn container(user: Container, metrics_port: u16) -> Container {
     }
 }
 
-/// Asks on the port for metrics, which is answered whatever clients do to theirs.
+/// Probes the metrics port, which responds even if clients overload their own port.
 fn probe(initial_delay: i32, period: i32, timeout: i32, failures: i32) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {

@@ -10,18 +10,18 @@ use super::{CONFIG_FILE, CONFIG_VOLUME, TEMPORARY_VOLUME, bootstrap};
 use super::{GRACE_PERIOD, wake_agent};
 use crate::canonical;
 use crate::render::instance::pod::{Own, PROGRESS_DEADLINE, scratch, template};
-use crate::render::instance::{metadata, selector};
+use crate::render::instance::{object_meta, selector};
 use crate::resolve::instance::EffectiveInstance;
 
 /// Renders the Deployment.
 #[must_use]
 pub fn gateway_deployment(instance: &EffectiveInstance) -> Deployment {
     Deployment {
-        metadata: metadata(instance, instance.names().gateway(), Component::Gateway),
+        metadata: object_meta(instance, instance.names().gateway(), Component::Gateway),
         spec: Some(DeploymentSpec {
             replicas: Some(instance.gateway.replicas),
             selector: selector(instance, Component::Gateway),
-            // A pod goes only when another has taken its place: clients never find fewer than they had.
+            // A pod is deleted only when another has replaced it, so that the number of ready pods never drops.
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {
@@ -41,7 +41,7 @@ pub fn gateway_deployment(instance: &EffectiveInstance) -> Deployment {
 fn pod_template(instance: &EffectiveInstance) -> PodTemplateSpec {
     let own = Own {
         component: Component::Gateway,
-        // Of the structure and not of the text: how it is written out is nothing to restart a gateway for.
+        // A hash of the structure and not of the text, so that a change of the serialization does not restart gateways.
         annotations: vec![(Annotation::ConfigHash, canonical::hash(&bootstrap(instance)))],
         container: |user| container(user, instance.gateway.metrics_port),
         beside: vec![wake_agent::container(instance)],

@@ -4,18 +4,18 @@ use firebolt_api::key::Component;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::render::instance::{metadata, selector};
+use crate::render::instance::{object_meta, selector};
 use crate::resolve::instance::EffectiveInstance;
 
 /// Renders the PodDisruptionBudget.
 #[must_use]
 pub fn gateway_disruption_budget(instance: &EffectiveInstance) -> PodDisruptionBudget {
     PodDisruptionBudget {
-        metadata: metadata(instance, instance.names().gateway(), Component::Gateway),
+        metadata: object_meta(instance, instance.names().gateway(), Component::Gateway),
         spec: Some(PodDisruptionBudgetSpec {
             max_unavailable: Some(IntOrString::Int(1)),
             selector: Some(selector(instance, Component::Gateway)),
-            // A pod that serves nobody must not keep a node from being drained.
+            // A pod that is not ready must not block the drain of a node.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
             ..PodDisruptionBudgetSpec::default()
         }),

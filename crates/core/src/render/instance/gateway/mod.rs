@@ -25,27 +25,27 @@ pub use role_binding::gateway_role_binding;
 pub use service::gateway_service;
 pub use service_account::gateway_service_account;
 
-/// Names of containers that the operator puts into the pods beside Envoy. A template with such a container is refused.
+/// Names of the operator's sidecar containers. A template with such a container is rejected.
 pub(crate) const GATEWAY_CONTAINERS: [&str; 1] = [wake_agent::NAME];
-/// Names of volumes that the operator puts into the pods. A template with such a volume is refused.
+/// Names of the operator's volumes. A template with such a volume is rejected.
 pub(crate) const GATEWAY_VOLUMES: [&str; 3] = [CONFIG_VOLUME, TEMPORARY_VOLUME, TOKEN_VOLUME];
-/// The volume with the token of the gateway, which is closed to the containers of users.
+/// The volume with the token of the gateway, which containers of users cannot mount.
 pub(crate) const TOKEN_VOLUME: &str = "wake-agent-token";
 const CONFIG_VOLUME: &str = "config-volume";
 const TEMPORARY_VOLUME: &str = "tmp";
 
-/// The time that a pod has to stop, in seconds.
+/// The termination grace period of a pod, in seconds.
 const GRACE_PERIOD: i64 = 15;
 
-/// Ports of the pods that have a purpose: for clients, for the administration of Envoy, on which the agent answers that
-/// wakes engines, and on which Envoy takes the agent to engines. The port for metrics is another.
+/// Ports of the pods that are in use: for clients, for the admin interface of Envoy, for the wake agent, and for the
+/// readiness probes that the agent sends to engines through Envoy. The metrics port is not among them.
 pub(crate) const GATEWAY_PORTS: [u16; 4] = [envoy::CLIENT_PORT, envoy::ADMIN_PORT, AGENT_PORT, PROBE_PORT];
 const AGENT_PORT: u16 = 9902;
 const PROBE_PORT: u16 = 9903;
 const CLIENT_PORT_NAME: &str = "http";
 const METRICS_PORT_NAME: &str = "metrics";
 
-/// The one key of the ConfigMap, which is also the name of the file.
+/// The only key of the ConfigMap, which is also the name of the file.
 const CONFIG_FILE: &str = "envoy.yaml";
 
 /// The configuration of Envoy for this instance.

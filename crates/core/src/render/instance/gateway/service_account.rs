@@ -1,17 +1,17 @@
-//! The ServiceAccount of the gateway, for an instance whose user brings no other.
+//! The ServiceAccount of the gateway, unless its template names another one.
 
 use firebolt_api::key::Component;
 use k8s_openapi::api::core::v1::ServiceAccount;
 
-use crate::render::instance::metadata;
+use crate::render::instance::object_meta;
 use crate::resolve::instance::EffectiveInstance;
 
 /// Renders the ServiceAccount.
 #[must_use]
 pub fn gateway_service_account(instance: &EffectiveInstance) -> ServiceAccount {
     ServiceAccount {
-        metadata: metadata(instance, instance.names().gateway(), Component::Gateway),
-        // Whichever pod uses the account: its token goes only where it is asked for.
+        metadata: object_meta(instance, instance.names().gateway(), Component::Gateway),
+        // A pod gets a token of the account only if it requests one.
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }

@@ -1,5 +1,5 @@
-//! The agent beside Envoy: it holds queries for stopped engines, asks for those engines, and ends Envoy when the pod stops.
-//! It alone in the pod has a token for the API server.
+//! The wake agent beside Envoy: it holds queries for stopped engines, requests their wake, and ends Envoy when the pod
+//! stops. It is the only container of the pod with a token for the API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,19 +22,19 @@ pub(super) const NAME: &str = "wake-agent";
 /// The user and group that the image runs as.
 const USER: i64 = 65532;
 
-/// Where every client of the API server looks for what Kubernetes itself would put there.
+/// The directory where clients of the API server expect the files of a ServiceAccount.
 const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// How long a token is good for, in seconds, as Kubernetes chooses it for its own. The kubelet renews it in time.
+/// The lifetime of a token in seconds, as Kubernetes sets it for its own. The kubelet renews it in time.
 const TOKEN_LIFE: i64 = 3607;
 
-/// For everybody to read, and only the agent's container has it: the containers of the pod run as different users, so the
+/// Readable by everyone, but only the agent's container has it: the containers of the pod run as different users, so the
 /// kubelet cannot give the file to one of them, and leaves it to root.
 const TOKEN_MODE: i32 = 0o444;
 
-/// The container. It has no ports, since it answers only inside of the pod, and no probes: the kubelet would end a
-/// container that fails one by the same signal that says that the pod is to stop, and the agent would send Envoy's clients
-/// away. Envoy itself asks whether the agent is well, and passes it by if it is not.
+/// The container. It has no ports, since it serves only inside of the pod, and no probes: if one failed, the kubelet
+/// would send the same signal as on termination of the pod, and the agent would drain Envoy. Envoy itself checks the
+/// health of the agent, and bypasses it if it is unhealthy.
 pub(super) fn container(instance: &EffectiveInstance) -> Container {
     let image = &instance.gateway.wake_agent_image;
     Container {
@@ -49,7 +49,7 @@ pub(super) fn container(instance: &EffectiveInstance) -> Container {
     }
 }
 
-/// Always in this order: another one would restart every gateway. Each is one text, for values that begin with a dash.
+/// The order is fixed: another one would restart every gateway. Each flag includes its value, which may begin with a dash.
 fn arguments(instance: &EffectiveInstance) -> Vec<String> {
     let gateway = &instance.gateway;
     vec![
@@ -62,7 +62,7 @@ fn arguments(instance: &EffectiveInstance) -> Vec<String> {
     ]
 }
 
-/// One spelling for each length, so that a user who writes the same otherwise restarts nothing.
+/// The canonical text of a duration, so that another spelling of it does not restart gateways.
 fn spelled(duration: Duration) -> String {
     match duration.subsec_nanos() {
         0 => format!("{}s", duration.as_secs()),
@@ -79,7 +79,7 @@ fn resources() -> ResourceRequirements {
     }
 }
 
-/// The volume with the token, and with what it takes to use it: whom to trust, and the namespace.
+/// The volume with the token, the certificate of the CA and the namespace.
 pub(super) fn token() -> Volume {
     let token = VolumeProjection {
         service_account_token: Some(ServiceAccountTokenProjection {

@@ -1,4 +1,4 @@
-//! The configuration of the metadata service: one tree, which either format says whole.
+//! The configuration of the metadata service: one tree, which is written in either format.
 
 use firebolt_api::ConfigFormat;
 use quick_xml::se::{QuoteLevel, Serializer};
@@ -17,7 +17,7 @@ pub(super) struct Config {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct PensieveLite {
-    /// The account that the service makes for itself at start.
+    /// The account that the service creates at start.
     default_account_id: String,
     host: &'static str,
     port: u16,
@@ -116,7 +116,7 @@ pub(crate) fn is_plain(character: char) -> bool {
     !character.is_control() && !matches!(character, '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// The text, with a mark in place of characters that admission refuses, so that no file is ever unreadable.
+/// The text, with a replacement for characters that admission rejects, so that the file is always valid.
 fn plain(text: &str) -> String {
     let mark = |character| if is_plain(character) { character } else { '\u{FFFD}' };
     text.chars().map(mark).collect()
@@ -131,7 +131,7 @@ impl Config {
         }
     }
 
-    /// A short text that changes with the file. The format counts: a service reads its file at start.
+    /// A hash of the file. It depends on the format as well: the service reads its file at start.
     pub(super) fn hash(&self, format: ConfigFormat) -> String {
         canonical::hash(&json!({ "format": format, "config": self }))
     }
@@ -148,7 +148,7 @@ impl Config {
         text
     }
 
-    /// Texts are in quotes, so that none of them is taken for a number or a switch.
+    /// Strings are quoted, so that none is parsed as a number or a boolean.
     fn yaml(&self) -> String {
         let quoted = serde_saphyr::ser_options! { quote_all: true };
         serde_saphyr::to_string_with_options(self, quoted).expect("a tree of plain values is representable as YAML")

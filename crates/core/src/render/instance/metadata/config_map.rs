@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::config;
 use super::{config_file, database};
-use crate::render::instance::metadata;
+use crate::render::instance::object_meta;
 use crate::render::instance::pod::texts;
 use crate::resolve::instance::EffectiveInstance;
 
@@ -19,7 +19,7 @@ pub fn metadata_config_map(instance: &EffectiveInstance) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta {
             annotations: Some(texts(vec![database(instance)])),
-            ..metadata(instance, instance.names().metadata_config(), Component::Metadata)
+            ..object_meta(instance, instance.names().metadata_config(), Component::Metadata)
         },
         data: Some(BTreeMap::from([(
             config_file(format).to_owned(),

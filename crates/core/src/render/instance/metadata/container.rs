@@ -1,5 +1,4 @@
-//! The container that is the metadata service: what users decide about it, and its identity, which belongs to the
-//! operator.
+//! The container of the metadata service: the settings of users, and its identity, which the operator sets.
 
 use firebolt_api::ConfigFormat;
 use k8s_openapi::api::core::v1::{Container, EnvVar, GRPCAction, Probe, TCPSocketAction};
@@ -14,7 +13,7 @@ use crate::resolve::instance::{METADATA_PORT, METADATA_USER};
 const CONFIG_FOLDER: &str = "/configs";
 const CREDENTIALS_FOLDER: &str = "/secrets/postgres";
 
-/// Puts the operator's part around the user's.
+/// Completes the user's container with the operator's fields.
 pub(super) fn container(user: Container, format: ConfigFormat) -> Container {
     let config = format!("{CONFIG_FOLDER}/{}", config_file(format));
     Container {

@@ -8,7 +8,7 @@ use super::config::config;
 use super::container::container;
 use super::{CONFIG_VOLUME, CREDENTIALS_VOLUME, TEMPORARY_VOLUME};
 use crate::render::instance::pod::{Own, PROGRESS_DEADLINE, scratch, template};
-use crate::render::instance::{PASSWORD_KEY, USERNAME_KEY, metadata, selector};
+use crate::render::instance::{PASSWORD_KEY, USERNAME_KEY, object_meta, selector};
 use crate::resolve::instance::EffectiveInstance;
 
 const GRACE_PERIOD: i64 = 30;
@@ -17,7 +17,7 @@ const GRACE_PERIOD: i64 = 30;
 #[must_use]
 pub fn metadata_deployment(instance: &EffectiveInstance, credentials_hash: &str) -> Deployment {
     Deployment {
-        metadata: metadata(instance, instance.names().metadata(), Component::Metadata),
+        metadata: object_meta(instance, instance.names().metadata(), Component::Metadata),
         spec: Some(DeploymentSpec {
             replicas: Some(1),
             selector: selector(instance, Component::Metadata),
@@ -60,7 +60,7 @@ fn volumes(instance: &EffectiveInstance) -> Vec<Volume> {
         }),
         ..Volume::default()
     };
-    // Only what the service reads: a Secret of a user may hold more.
+    // Only the keys that the service reads: a Secret of a user may have more.
     let keys = [USERNAME_KEY, PASSWORD_KEY].map(|key| KeyToPath {
         key: key.to_owned(),
         path: key.to_owned(),

@@ -16,16 +16,16 @@ pub use config_map::metadata_config_map;
 pub use deployment::metadata_deployment;
 pub use service::metadata_service;
 
-/// Names of volumes that the operator puts into the pods. A template with such a volume is refused.
+/// Names of the operator's volumes. A template with such a volume is rejected.
 pub(crate) const METADATA_VOLUMES: [&str; 3] = [CONFIG_VOLUME, CREDENTIALS_VOLUME, TEMPORARY_VOLUME];
-/// The volume with the credentials of the database, which is closed to all containers but the service itself.
+/// The volume with the credentials of the database, which only the container of the service can mount.
 pub const CREDENTIALS_VOLUME: &str = "postgres-creds";
 const CONFIG_VOLUME: &str = "config";
 const TEMPORARY_VOLUME: &str = "tmp";
 
 const PORT_NAME: &str = "grpc";
 
-/// The one key of the ConfigMap, which is also the name of the file.
+/// The only key of the ConfigMap, which is also the name of the file.
 fn config_file(format: ConfigFormat) -> &'static str {
     match format {
         ConfigFormat::Xml => "config.xml",
@@ -33,7 +33,7 @@ fn config_file(format: ConfigFormat) -> &'static str {
     }
 }
 
-/// A record of which database the service was set up with: another one would be empty.
+/// Records the database that the service was set up with: another one would be empty.
 fn database(instance: &EffectiveInstance) -> (Annotation, String) {
     let kind = match instance.postgres {
         Postgres::Internal { .. } => "internal",

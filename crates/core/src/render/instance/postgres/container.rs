@@ -84,7 +84,7 @@ fn mounts() -> Vec<VolumeMount> {
     ]
 }
 
-/// Asks over TCP: while the image prepares a new database, its temporary server answers on the socket, and only there.
+/// Probes over TCP: while the image prepares a new database, its temporary server answers on the socket, and only there.
 fn probe(initial_delay: i32, period: i32, failures: i32) -> Probe {
     let command = [
         "pg_isready",

@@ -8,7 +8,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 
 use super::{POSTGRES_DATABASE, POSTGRES_USER};
-use crate::render::instance::{DATABASE_KEY, PASSWORD_KEY, USERNAME_KEY, metadata};
+use crate::render::instance::{DATABASE_KEY, PASSWORD_KEY, USERNAME_KEY, object_meta};
 use crate::resolve::instance::EffectiveInstance;
 
 /// Renders the Secret with this password.
@@ -16,7 +16,7 @@ use crate::resolve::instance::EffectiveInstance;
 pub fn postgres_credentials(instance: &EffectiveInstance, password: &str) -> Secret {
     let entry = |key: &str, value: &str| (key.to_owned(), ByteString(value.as_bytes().to_vec()));
     Secret {
-        metadata: metadata(instance, instance.names().postgres_credentials(), Component::Postgres),
+        metadata: object_meta(instance, instance.names().postgres_credentials(), Component::Postgres),
         type_: Some("Opaque".to_owned()),
         data: Some(BTreeMap::from([
             entry(USERNAME_KEY, POSTGRES_USER),

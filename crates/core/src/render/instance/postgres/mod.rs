@@ -5,13 +5,13 @@ mod credentials;
 mod service;
 mod stateful_set;
 
-use crate::resolve::instance::EffectiveInstance;
+use firebolt_api::name::InstanceNames;
 
 pub use credentials::postgres_credentials;
 pub use service::postgres_service;
 pub use stateful_set::postgres_stateful_set;
 
-/// The user whom the server knows, and whom the metadata service connects as.
+/// The database user, as which the metadata service connects.
 pub const POSTGRES_USER: &str = "firebolt";
 /// The database of the metadata service.
 pub const POSTGRES_DATABASE: &str = "firebolt_metadata";
@@ -22,8 +22,8 @@ pub const POSTGRES_CLAIM: &str = "data";
 pub(super) const PORT: u16 = 5432;
 const PORT_NAME: &str = "tcp-postgresql";
 
-/// The claim that holds the data of the server: the one of its only pod.
+/// The claim that holds the data of the server of the instance of this name: the one of its only pod.
 #[must_use]
-pub fn postgres_claim_name(instance: &EffectiveInstance) -> String {
-    format!("{POSTGRES_CLAIM}-{}-0", instance.names().postgres())
+pub fn postgres_claim_name(instance: &str) -> String {
+    format!("{POSTGRES_CLAIM}-{}-0", InstanceNames(instance).postgres())
 }

@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::POSTGRES_CLAIM;
 use super::container::{SOCKET_VOLUME, TEMPORARY_VOLUME, USER, container};
 use crate::render::instance::pod::scratch;
-use crate::render::instance::{metadata, selector};
+use crate::render::instance::{object_meta, selector};
 use crate::resolve::instance::{EffectiveInstance, Postgres, component_labels};
 use crate::resolve::{pull_secrets, runtime_default};
 
@@ -28,7 +28,7 @@ const SIZE: &str = "10Gi";
 #[must_use]
 pub fn postgres_stateful_set(instance: &EffectiveInstance) -> StatefulSet {
     StatefulSet {
-        metadata: metadata(instance, instance.names().postgres(), Component::Postgres),
+        metadata: object_meta(instance, instance.names().postgres(), Component::Postgres),
         spec: Some(StatefulSetSpec {
             replicas: Some(1),
             service_name: Some(instance.names().postgres()),
@@ -41,7 +41,7 @@ pub fn postgres_stateful_set(instance: &EffectiveInstance) -> StatefulSet {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: None,
             }),
-            // Whoever deletes the set by mistake finds the data again when the set is back.
+            // The data survives if the set is deleted by mistake and created again.
             persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
                 when_deleted: Some("Retain".to_owned()),
                 when_scaled: Some("Retain".to_owned()),
@@ -71,7 +71,7 @@ fn pod_template(instance: &EffectiveInstance) -> PodTemplateSpec {
             volumes: Some(vec![scratch(SOCKET_VOLUME), scratch(TEMPORARY_VOLUME)]),
             security_context: Some(security()),
             termination_grace_period_seconds: Some(GRACE_PERIOD),
-            // The server never talks to the API server, and variables for other Services could change its settings.
+            // The server does not use the API server, and variables for other Services could change its settings.
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
             ..PodSpec::default()
@@ -97,7 +97,7 @@ fn claim(instance: &EffectiveInstance) -> PersistentVolumeClaim {
     PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(POSTGRES_CLAIM.to_owned()),
-            // By these the claim is found when the instance is deleted.
+            // The claim is found by these labels when the instance is deleted.
             labels: Some(component_labels(&instance.name, Component::Postgres)),
             ..ObjectMeta::default()
         },

@@ -13,7 +13,7 @@ pub(super) struct AccessLog {
     filter: LogFilter,
 }
 
-/// Probes are left out: they would outnumber queries.
+/// Probes are not logged: they would outnumber queries.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct LogFilter {
     not_health_check_filter: Empty,

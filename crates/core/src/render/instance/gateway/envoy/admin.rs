@@ -1,4 +1,4 @@
-//! Envoy's own commands, which only processes in the same pod may give.
+//! The admin interface of Envoy, for processes in the same pod only.
 
 use serde::Serialize;
 

@@ -8,7 +8,7 @@ use super::local_reply::{self, LocalReplyConfig};
 use super::message::{Extension, Span, StringMatch};
 use super::routes::{self, RouteConfiguration};
 use super::wake::{self, AddedHeader};
-use super::{Envoy, listener};
+use super::{Envoy, REPLAYED_BYTES};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(
@@ -128,7 +128,7 @@ const NOBODY: CidrRange = CidrRange {
     prefix_len: 32,
 };
 
-/// For the port that clients send queries to.
+/// For the port that receives queries of clients.
 pub(super) fn clients(envoy: &Envoy) -> ConnectionManager {
     let strict = strict("gateway", filters::clients(envoy), routes::to_engines(envoy));
     ConnectionManager {
@@ -143,9 +143,9 @@ pub(super) fn clients(envoy: &Envoy) -> ConnectionManager {
         http2_protocol_options: Http2ProtocolOptions {
             // Envoy holds as much of a request back before it has a route, and stops reading. A window that is smaller than
             // what is kept for another attempt would never be opened again: what is kept alone would fill it.
-            initial_stream_window_size: listener::REPLAYED_BYTES,
+            initial_stream_window_size: REPLAYED_BYTES,
             // Room for all of them: requests that wait for an engine do not keep those for another from being read.
-            initial_connection_window_size: STREAMS * listener::REPLAYED_BYTES,
+            initial_connection_window_size: STREAMS * REPLAYED_BYTES,
             ..strict.http2_protocol_options
         },
         // Otherwise Envoy may close a connection while the next query is on its way.
@@ -154,12 +154,12 @@ pub(super) fn clients(envoy: &Envoy) -> ConnectionManager {
     }
 }
 
-/// For the port that Prometheus and probes ask.
+/// For the port that Prometheus and probes read.
 pub(super) fn metrics() -> ConnectionManager {
     strict("stats", filters::metrics(), routes::to_metrics())
 }
 
-/// For the port on which the agent asks whether engines are reached.
+/// For the port on which the agent checks whether engines are reachable.
 pub(super) fn probes(envoy: &Envoy) -> ConnectionManager {
     strict("probe", filters::probes(), routes::to_readiness(envoy))
 }
@@ -220,7 +220,7 @@ fn strict(
     }
 }
 
-/// Envoy takes orders from headers whose names begin like this. None that a client sends is obeyed or passed on.
+/// Headers whose names begin like this control Envoy. Those from clients are removed.
 fn without_envoy_headers() -> Extension<HeaderMutation> {
     early(vec![without(StringMatch::Prefix("x-envoy-"))])
 }

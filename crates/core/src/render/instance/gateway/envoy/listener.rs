@@ -4,10 +4,7 @@ use serde::Serialize;
 
 use super::connection_manager::{self, ConnectionManager};
 use super::message::{Address, Extension, TCP_KEEPALIVE, TcpKeepalive};
-use super::{CLIENT_PORT, Envoy, PROBE_PORT};
-
-/// How much of one request Envoy may hold. It is also how large a body may be to be sent again.
-pub(super) const REPLAYED_BYTES: u32 = 2 * 1024 * 1024;
+use super::{CLIENT_PORT, Envoy, PROBE_PORT, REPLAYED_BYTES};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Listener {

@@ -166,7 +166,7 @@ pub(super) fn local_replies() -> LocalReplyConfig {
     LocalReplyConfig { mappers }
 }
 
-/// What the selection says to the client stays as it is.
+/// Responses of the selection script stay as they are.
 fn already_in_words() -> Mapper {
     Mapper {
         filter: Filter::MetadataFilter {

@@ -1,5 +1,5 @@
-//! What Envoy is told when a gateway starts: which engine a request is for, how to reach it, and what to do if it cannot
-//! be reached. A request for an engine that sleeps waits until it is awake (see `wake.lua`).
+//! The configuration that Envoy starts with: which engine a request is for, how to reach it, and what to do if it cannot
+//! be reached. A request for a stopped engine is held until the engine is ready (see `wake.lua`).
 //!
 //! The configuration names no engine. A request says which engine it wants (see `select.lua`), the authority of the
 //! request becomes the name of that engine's Service, and Envoy makes a cluster for each name on first use. So creating,
@@ -39,13 +39,16 @@ use serde::Serialize;
 pub(super) use connection_manager::CONNECTION_LIFE;
 pub(super) use select::authority_suffix;
 
+/// How much of a request Envoy may buffer, which is also the largest body that it can send again.
+const REPLAYED_BYTES: u32 = 2 * 1024 * 1024;
+
 /// Where clients send their queries. The Service of the gateway points here.
 pub const CLIENT_PORT: u16 = 8080;
 /// Where Envoy's own commands are served, to processes in the same pod only.
 pub const ADMIN_PORT: u16 = 9901;
 /// Where the agent that wakes engines listens, to processes in the same pod only.
 pub const AGENT_PORT: u16 = 9902;
-/// Where that agent asks whether an engine is reached, from the same pod only.
+/// The port on which that agent checks whether an engine is reachable, from the same pod only.
 pub const PROBE_PORT: u16 = 9903;
 /// The path on the client port and on the metrics port that tells whether this gateway takes requests.
 pub const HEALTH_PATH: &str = "/healthz";

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::message::{HeaderMatch, Span, StringMatch};
 use super::retry::{self, RetryPolicy};
 use super::wake::{self, AddedHeader};
-use super::{Envoy, METRICS_PATH, READY_PATH, clusters, listener, select};
+use super::{Envoy, METRICS_PATH, READY_PATH, REPLAYED_BYTES, clusters, select};
 
 /// How long a query may go without a byte in either direction: many say nothing until their result is there. What ends
 /// sooner is a connection whose other side is gone, which keep-alive packets find out.
@@ -84,7 +84,7 @@ pub(super) fn to_engines(envoy: &Envoy) -> RouteConfiguration {
             idle_timeout: Some(LONGEST_SILENCE),
             retry_policy: Some(retry::policy()),
         },
-        request_body_buffer_limit: Some(listener::REPLAYED_BYTES),
+        request_body_buffer_limit: Some(REPLAYED_BYTES),
         request_headers_to_remove: vec![wake::FRAMING_HEADER],
         response_headers_to_add: vec![wake::timing()],
     };
@@ -98,7 +98,7 @@ pub(super) fn to_engines(envoy: &Envoy) -> RouteConfiguration {
     }
 }
 
-/// What may be read from outside the pod.
+/// The paths that can be read from outside of the pod.
 pub(super) fn to_metrics() -> RouteConfiguration {
     RouteConfiguration {
         name: "stats_route",
@@ -110,7 +110,7 @@ pub(super) fn to_metrics() -> RouteConfiguration {
     }
 }
 
-/// Whether an engine is reached, asked in the way that its queries go. Nothing is repeated: the agent asks again.
+/// Checks whether an engine is reachable, by the route of its queries. Envoy does not retry: the agent does.
 pub(super) fn to_readiness(envoy: &Envoy) -> RouteConfiguration {
     RouteConfiguration {
         name: "probe_route",
@@ -122,12 +122,12 @@ pub(super) fn to_readiness(envoy: &Envoy) -> RouteConfiguration {
     }
 }
 
-/// The names of the Services of engines in our namespace.
+/// The domains that match the names of engine Services in our namespace.
 fn engine_domains(envoy: &Envoy) -> Vec<String> {
     vec![format!("*{}", select::authority_suffix(envoy))]
 }
 
-/// One path that can be read.
+/// The route of a path that can be read.
 fn get(path: &'static str, cluster: &'static str, timeout: Span) -> Route {
     Route {
         matches: RouteMatch {

@@ -8,7 +8,7 @@ use super::{Envoy, clusters, select, wake};
 /// What the selection calls comes before it.
 const SOURCES: [&str; 2] = [wake::SOURCE, select::SOURCE];
 
-/// What the script has to know about this gateway.
+/// The settings of the gateway that the script depends on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Context {
     authority_suffix: String,
@@ -26,7 +26,7 @@ pub(super) fn context(envoy: &Envoy) -> Context {
     }
 }
 
-/// The script as Envoy gets it.
+/// The script in Envoy's configuration.
 pub(super) fn script() -> String {
     SOURCES.map(bare).concat()
 }

@@ -4,19 +4,19 @@ use serde::Serialize;
 
 use super::Envoy;
 
-/// Where the script leaves its findings. Clients cannot write there, unlike to headers.
+/// The metadata namespace of the script's results. Unlike headers, clients cannot set it.
 pub(super) const METADATA: &str = "firebolt.gateway";
 /// The name of the engine, once it is selected.
 pub(super) const ENGINE_KEY: &str = "engine";
-/// Whether the script has answered the request itself.
+/// Whether the script has responded to the request itself.
 pub(super) const REFUSED_KEY: &str = "refused";
 
-/// The port on which engines take queries.
+/// The query port of engines.
 const QUERY_PORT: u16 = 3473;
 
 pub(super) const SOURCE: &str = include_str!("select.lua");
 
-/// A condition on what the script left.
+/// A condition on the script's results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct SelectionMatch {
     filter: &'static str,

@@ -1,4 +1,4 @@
-//! How measurements are named: one name for all engines, with the engine as a label.
+//! Names of metrics: one name for all engines, with the engine as a label.
 
 use serde::Serialize;
 

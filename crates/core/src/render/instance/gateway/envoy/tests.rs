@@ -1,4 +1,4 @@
-//! The whole configuration, as a reviewer wants to see it, and what holds of every one.
+//! Snapshots of the complete configuration, and properties of every configuration.
 
 use proptest::prelude::*;
 use rstest::rstest;

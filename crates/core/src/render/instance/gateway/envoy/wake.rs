@@ -1,4 +1,4 @@
-//! What happens to a request whose engine may be asleep: the agent beside Envoy is asked, and may keep it waiting.
+//! Requests for engines that may be stopped are sent to the agent beside Envoy first, which may hold them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Envoy;
 use super::message::StringMatch;
 use super::select::METADATA;
 
-/// What the agent said of how long each step of the wake took, in the metadata of the request.
+/// The durations of the steps of a wake, as the agent reports them, in the metadata of the request.
 pub(super) const TIMING_KEY: &str = "server_timing";
 
 /// How the body of an HTTP/1 request is transferred, if it has one whose length is not known beforehand. Envoy takes the
@@ -17,11 +17,11 @@ pub(super) const FRAMING_HEADER: &str = "x-firebolt-transfer-encoding";
 
 pub(super) const SOURCE: &str = include_str!("wake.lua");
 
-/// How much longer than the agent holds a request Envoy waits for its answer: it is the agent's part to say that the time
-/// is over, since it says so in words.
+/// Envoy waits this much longer for the response than the agent holds a request: the agent should report the timeout,
+/// because it sends an error message.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// How long Envoy waits for the agent's answer.
+/// How long Envoy waits for the response of the agent.
 pub(super) fn answer_timeout(envoy: &Envoy) -> Duration {
     envoy.hold_timeout + MARGIN
 }
@@ -32,7 +32,7 @@ pub(super) fn longest_stillness(envoy: &Envoy) -> Duration {
     usual.max(envoy.hold_timeout + after_a_hold)
 }
 
-/// A header that Envoy adds.
+/// A header that Envoy adds to a request or a response.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct AddedHeader {
     header: HeaderValue,
@@ -57,12 +57,12 @@ impl AddedHeader {
     }
 }
 
-/// Tells the client of the engine's answer how long its query waited, and for what.
+/// Adds a header to the response of the engine that says how long the query waited, and for what.
 pub(super) fn timing() -> AddedHeader {
     AddedHeader::new("server-timing", format!("%DYNAMIC_METADATA({METADATA}:{TIMING_KEY})%"))
 }
 
-/// Keeps what Envoy takes away, under a name that no client can use.
+/// Keeps the header that Envoy removes, under a name that no client can use.
 pub(super) fn framing() -> AddedHeader {
     AddedHeader::new(FRAMING_HEADER, "%REQ(TRANSFER-ENCODING)%".to_owned())
 }

@@ -1,4 +1,4 @@
-//! How the addresses of an engine's pods are found, and how soon a change of them is seen.
+//! DNS discovery of an engine's pods, and how soon a change is noticed.
 
 use serde::Serialize;
 
@@ -37,12 +37,12 @@ struct DnsResolverOptions {
     no_default_search_domain: bool,
 }
 
-/// How soon a name that has no addresses is asked for again, at the latest.
+/// The longest interval between two lookups of a name without addresses.
 const FAILURE_REFRESH: Span = Span::milliseconds(500);
 
 pub(super) fn addresses(envoy: &Envoy) -> DnsCluster {
     DnsCluster {
-        // `AUTO` asks for IPv6 first and for IPv4 if there is none: one address for each pod, whatever families it has.
+        // `AUTO` resolves IPv6 first and IPv4 if there is none: one address for each pod, whatever families it has.
         dns_lookup_family: if envoy.ipv6 { "AUTO" } else { "V4_ONLY" },
         dns_refresh_rate: Span::seconds(1),
         // An engine that is woken has no addresses until its pods are ready, and whoever waits for it goes on when they are
@@ -62,8 +62,8 @@ pub(super) fn addresses(envoy: &Envoy) -> DnsCluster {
 
 fn resolver() -> DnsResolver {
     DnsResolver {
-        // Names are complete. With search domains, each would be asked for in all of them first, and a domain that
-        // answers to every name would catch the queries to engines that do not exist.
+        // Names are fully qualified. With search domains, each name would be resolved in all of them first, and a wildcard
+        // domain would receive the queries for engines that do not exist.
         dns_resolver_options: DnsResolverOptions {
             no_default_search_domain: true,
         },

@@ -3,17 +3,17 @@
 use serde::Serialize;
 
 use super::super::message::{Extension, Percent, Span};
-use super::super::{Envoy, listener};
+use super::super::{Envoy, REPLAYED_BYTES};
 use super::Cluster;
 use super::connections::{self, BindConfig, ConnectionOptions, ProtocolOptions};
 use super::dns::{self, DnsCluster};
 use super::health_check::{self, HealthCheck};
 use super::limits::{self, CircuitBreakers};
 
-/// The name by which the route refers to the cluster that makes the others.
+/// The name of the cluster that creates the others, for the route.
 pub(crate) const ENGINES: &str = "dynamic_forward_proxy";
 
-/// What the cluster of each engine is copied from.
+/// The template of the cluster of each engine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct EngineCluster {
     name: &'static str,
@@ -58,7 +58,7 @@ pub(crate) fn engines(envoy: &Envoy) -> Cluster {
         name: ENGINES,
         connect_timeout: Span::milliseconds(250),
         lb_policy: "CLUSTER_PROVIDED",
-        per_connection_buffer_limit_bytes: listener::REPLAYED_BYTES,
+        per_connection_buffer_limit_bytes: REPLAYED_BYTES,
         cluster_type: Extension {
             name: "envoy.clusters.dynamic_forward_proxy",
             typed_config: ClusterPerName {
@@ -73,7 +73,7 @@ pub(crate) fn engines(envoy: &Envoy) -> Cluster {
             // When an engine switches to other pods, none of them is checked yet. Better to ask them than nobody: DNS
             // names ready pods only, and a pod that shuts down says that it left the query alone.
             healthy_panic_threshold: Percent { value: 1 },
-            // Envoy would keep news about health to itself for a second.
+            // Envoy would delay updates of health by a second.
             update_merge_window: Span::ZERO,
         },
         typed_extension_protocol_options: connections::protocol_options(),

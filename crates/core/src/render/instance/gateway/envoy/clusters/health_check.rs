@@ -1,4 +1,4 @@
-//! How a gateway tells whether an engine pod takes queries, and whether the agent beside it answers.
+//! Health checks of engine pods and of the wake agent.
 
 use serde::Serialize;
 
@@ -40,9 +40,9 @@ pub(super) fn ready() -> HealthCheck {
     }
 }
 
-/// An agent that answers nothing is passed by after some two seconds, and one that begins to is asked a quarter of a second
-/// later. A single late answer is forgiven: what waits at the agent would lose its place. Envoy does not serve before the
-/// first check is over, so an agent that hangs delays its start by a second, and one that is not there by nothing.
+/// An agent that does not respond is bypassed after about two seconds, and one that responds again is checked a quarter
+/// of a second later. A single late response is tolerated: held requests would lose their place. Envoy does not serve
+/// before the first check is over, so an agent that hangs delays its start by a second, and an absent one does not.
 pub(super) fn alive(path: &'static str) -> HealthCheck {
     HealthCheck {
         timeout: Span::seconds(1),

@@ -6,7 +6,7 @@ use super::super::overload;
 
 /// Queries of one engine that run at the same time through one gateway pod.
 const RUNNING: u32 = 1024;
-/// Queries of one engine that wait until one of those has ended.
+/// Queries of one engine that wait for one of those to end.
 const WAITING: u32 = 1024;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,8 +23,8 @@ struct Thresholds {
     max_retries: u32,
 }
 
-/// More requests than clients can have at the same time without using up the memory that the agent grants to those that
-/// wait. It is the agent that says no, since it says so in words.
+/// More requests than clients can have in flight without exceeding the agent's memory limit for held requests. The
+/// agent has to refuse them, because it sends an error message.
 const HELD: u32 = 1_000_000;
 
 pub(super) fn per_engine() -> CircuitBreakers {
@@ -43,7 +43,7 @@ pub(super) fn per_engine() -> CircuitBreakers {
     }
 }
 
-/// Out of the way: whoever is over a limit here would be routed as if there were no agent.
+/// Too high to be reached: a request over a limit here would be routed as if there were no agent.
 pub(super) fn of_the_agent() -> CircuitBreakers {
     CircuitBreakers {
         thresholds: vec![Thresholds {

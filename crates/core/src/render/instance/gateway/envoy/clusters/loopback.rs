@@ -1,4 +1,4 @@
-//! Clusters of one host: another port of this very pod.
+//! Clusters with one host: another port of the same pod.
 
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ struct Endpoint {
     address: Address,
 }
 
-/// The one host of a cluster.
+/// The only host of a cluster.
 pub(super) fn host(cluster_name: &'static str, port: u16) -> LoadAssignment {
     let endpoint = Endpoint {
         address: Address::loopback(port),

@@ -8,7 +8,7 @@ use super::Cluster;
 use super::own_commands::ADMIN;
 use super::wake_agent::WAKE_AGENT;
 
-/// The name by which the route refers to this cluster.
+/// The name of this cluster, for the route.
 pub(crate) const METRICS: &str = "metrics";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub(crate) fn metrics() -> Cluster {
         cluster_type: Extension {
             name: "envoy.clusters.aggregate",
             typed_config: Aggregate {
-                // The first that is healthy.
+                // The first healthy one.
                 clusters: [WAKE_AGENT, ADMIN],
             },
         },

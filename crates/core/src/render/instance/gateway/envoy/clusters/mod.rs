@@ -1,4 +1,4 @@
-//! Where requests are sent: to the pods of an engine, to the agent that wakes engines, or to Envoy's own commands.
+//! Upstream clusters: the pods of an engine, the wake agent, and Envoy's admin interface.
 
 mod connections;
 mod dns;

@@ -1,4 +1,4 @@
-//! The admin port of this very pod, from which the metrics port takes what Prometheus may read.
+//! The admin port of the same pod, the source of the metrics that Prometheus may read.
 
 use serde::Serialize;
 

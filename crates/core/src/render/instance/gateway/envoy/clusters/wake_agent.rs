@@ -10,7 +10,7 @@ use super::health_check::{self, HealthCheck};
 use super::limits::{self, CircuitBreakers};
 use super::loopback::{self, LoadAssignment};
 
-/// The name by which the script refers to this cluster.
+/// The name of this cluster, for the script.
 pub(crate) const WAKE_AGENT: &str = "wake_agent";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,7 +74,7 @@ pub(crate) fn wake_agent() -> Cluster {
         circuit_breakers: limits::of_the_agent(),
         health_checks: vec![health_check::alive(HEALTH_PATH)],
         common_lb_config: CommonLbConfig {
-            // Without a healthy agent, none is asked.
+            // Without a healthy agent, requests are not sent to it.
             healthy_panic_threshold: Percent { value: 0 },
             update_merge_window: Span::ZERO,
         },
@@ -82,9 +82,9 @@ pub(crate) fn wake_agent() -> Cluster {
     }))
 }
 
-/// Thousands of requests may wait at the agent. With HTTP/2 they share a few connections, and Envoy can ask whether the
-/// other side still lives while it owes an answer. If not, the connection is closed, and what waited goes on. The checks
-/// of its health cannot do that: they only keep further requests away.
+/// Thousands of requests may be held by the agent. With HTTP/2 they share a few connections, and Envoy can check that
+/// the agent is alive while it waits for a response. If it is not, the connection is closed, and held requests
+/// continue. Health checks cannot do that: they only keep further requests away.
 fn protocol_options() -> ProtocolOptions {
     let connection_keepalive = Keepalive {
         interval: Span::seconds(1),

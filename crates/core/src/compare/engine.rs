@@ -1,0 +1,275 @@
+//! The objects of an engine, compared with its desired state.
+
+use std::collections::BTreeMap;
+
+use firebolt_api::key::{Annotation, Label};
+use firebolt_api::name::{EngineNames, MAX_GENERATION};
+use firebolt_api::{FireboltEngine, FireboltEngineClass};
+use jiff::Timestamp;
+use k8s_openapi::Metadata;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+
+use super::changes::changes;
+use super::{meta, name_of, named};
+use crate::desired::Lookup;
+use crate::desired::engine::{DesiredEngine, References};
+use crate::plan::engine::{
+    ActivitySample, Desired, DrainSample, Generation, Observed, Pods, Routing, StatefulSet as ObservedSet,
+    StatefulSetWarning, events_due,
+};
+use crate::plan::{Child, Meta, Reads};
+use crate::pods;
+use crate::render::{engine as render, is_intact};
+use crate::resolve::engine::EffectiveEngine;
+
+/// All objects of one engine by label or by name, whoever created them.
+#[derive(Clone, Debug, Default)]
+pub struct EngineObjects {
+    /// Every StatefulSet, of whichever generation.
+    pub stateful_sets: Vec<StatefulSet>,
+    /// The headless Service of every generation, and the routing Service.
+    pub services: Vec<Service>,
+    /// Every ConfigMap.
+    pub config_maps: Vec<ConfigMap>,
+    /// The pods of all generations.
+    pub pods: Vec<Pod>,
+}
+
+impl EngineObjects {
+    /// The routing Service of the engine of this name.
+    #[must_use]
+    pub fn routing_service(&self, engine: &str) -> Option<&Service> {
+        named(&self.services, &EngineNames(engine).routing_service())
+    }
+}
+
+/// Everything that was read about one engine for one plan.
+#[derive(Clone, Debug)]
+pub struct EngineSnapshot {
+    /// Where it was read.
+    pub reads: Reads,
+    /// What it refers to.
+    pub references: References,
+    /// Its objects.
+    pub objects: EngineObjects,
+    /// The latest count of the running queries of the draining generation.
+    pub drain: Option<DrainSample>,
+    /// Since when this process has seen no route to the draining generation.
+    pub unrouted_since: Option<Timestamp>,
+    /// The latest count of the running queries of the active generation.
+    pub activity: Option<ActivitySample>,
+    /// The newest Warning event of the current StatefulSet. Listed only while it lacks pods.
+    pub warning: Option<StatefulSetWarning>,
+}
+
+/// Sorts the objects by generation and compares each with its desired state.
+///
+/// While nothing can be rendered, nothing is compared.
+#[must_use]
+pub fn compare(engine: &FireboltEngine, desired: &DesiredEngine, snapshot: &EngineSnapshot) -> Observed {
+    let comparison = Comparison {
+        engine,
+        class: snapshot.references.class.as_ref().and_then(Lookup::found),
+        effective: &desired.effective,
+        rendered: desired.generation.as_ref().ok(),
+        is_live: snapshot.reads != Reads::Cached,
+    };
+    let current = current_set(engine, &snapshot.objects);
+    Observed {
+        drain: snapshot.drain.clone(),
+        unrouted_since: snapshot.unrouted_since,
+        activity: snapshot.activity.clone(),
+        warning: snapshot.warning.clone(),
+        pod_causes: current.map_or_else(Vec::new, |set| pods::causes(living_pods(set, &snapshot.objects.pods))),
+        ..comparison.of(&snapshot.objects)
+    }
+}
+
+/// The UID of the current StatefulSet, if it lacks pods although there was time to create them: then its events say why.
+#[must_use]
+pub fn short_of_pods<'a>(engine: &FireboltEngine, objects: &'a EngineObjects, now: Timestamp) -> Option<&'a str> {
+    let set = current_set(engine, objects)?;
+    let meta = meta(set, engine.metadata.uid.as_deref().unwrap_or_default());
+    let stays = meta.owned && !meta.terminating;
+    let short = pods_of(set, &objects.pods).total < replicas(set);
+    let due = events_due(created(set), now).is_none();
+    (stays && short && due).then_some(set.metadata.uid.as_deref()?)
+}
+
+/// Whether a generation is draining and the routing Service selects another one.
+#[must_use]
+pub fn is_unrouted(engine: &FireboltEngine, objects: &EngineObjects) -> bool {
+    let draining = engine.status.as_ref().and_then(|status| status.draining_generation);
+    let service = objects.routing_service(engine.metadata.name.as_deref().unwrap_or_default());
+    let owner = engine.metadata.uid.as_deref().unwrap_or_default();
+    let target = service.filter(|service| meta(*service, owner).owned).and_then(target);
+    draining.is_some() && target.is_some() && target != draining
+}
+
+/// The StatefulSet of the generation that the status calls the newest.
+fn current_set<'a>(engine: &FireboltEngine, objects: &'a EngineObjects) -> Option<&'a StatefulSet> {
+    let number = engine.status.as_ref()?.current_generation;
+    let name = EngineNames(engine.metadata.name.as_deref()?).stateful_set(number);
+    named(&objects.stateful_sets, &name)
+}
+
+struct Comparison<'a> {
+    engine: &'a FireboltEngine,
+    class: Option<&'a FireboltEngineClass>,
+    /// What would be rendered now. While rendering is blocked, only the identity in it is right.
+    effective: &'a EffectiveEngine,
+    /// The generation that would be rendered; none while rendering is blocked.
+    rendered: Option<&'a Desired>,
+    /// Whether the objects were read live: caches do not keep all of them.
+    is_live: bool,
+}
+
+impl Comparison<'_> {
+    fn of(&self, objects: &EngineObjects) -> Observed {
+        let mut generations: BTreeMap<i64, Generation> = BTreeMap::new();
+        for set in &objects.stateful_sets {
+            if let Some(number) = self.number(set, "") {
+                let generation = generations.entry(number).or_default();
+                generation.pods = pods_of(set, &objects.pods);
+                generation.stateful_set = Some(self.set(set, number));
+            }
+        }
+        for config_map in &objects.config_maps {
+            if let Some(number) = self.number(config_map, "-config") {
+                let rendered = || render::config_map(self.effective, number);
+                generations.entry(number).or_default().config_map = Some(self.child(config_map, rendered));
+            }
+        }
+        for service in &objects.services {
+            if let Some(number) = self.number(service, "-hl") {
+                let rendered = || render::headless_service(self.effective, number);
+                generations.entry(number).or_default().headless_service = Some(self.child(service, rendered));
+            }
+        }
+        let routing = objects.routing_service(&self.effective.name);
+        Observed {
+            generations,
+            routing: routing.map(|service| self.routing(service)),
+            ..Observed::default()
+        }
+    }
+
+    /// The generation that an object is named after. An object of another name is not ours, whatever its labels say.
+    fn number<K: Metadata<Ty = ObjectMeta>>(&self, object: &K, suffix: &str) -> Option<i64> {
+        let rest = name_of(object)
+            .strip_prefix(&self.effective.name)?
+            .strip_prefix("-g")?
+            .strip_suffix(suffix)?;
+        let number: i64 = rest.parse().ok()?;
+        // "-g01", "-g+1": other names of the same number. Nor did we ever count to what names are not laid out for.
+        (rest == number.to_string() && (0..=MAX_GENERATION).contains(&number)).then_some(number)
+    }
+
+    fn meta<K: Metadata<Ty = ObjectMeta>>(&self, object: &K) -> Meta {
+        meta(object, &self.effective.uid)
+    }
+
+    fn set(&self, live: &StatefulSet, number: i64) -> ObservedSet {
+        let annotations = live.metadata.annotations.as_ref();
+        ObservedSet {
+            meta: self.meta(live),
+            template_hash: annotations.and_then(|all| all.get(Annotation::TemplateHash.key()).cloned()),
+            tampered: self.rendered.is_some() && self.tampered(live, number),
+            changes: self.changes(live, number),
+            replicas: replicas(live),
+            created: created(live),
+        }
+    }
+
+    /// Kubernetes counts changes of the specification, so one that was never changed need not be compared; and what an
+    /// admission policy of the cluster made of it when it was created is not tampering.
+    fn tampered(&self, live: &StatefulSet, number: i64) -> bool {
+        let labels = Some(render::generation_labels(self.effective, number));
+        let relabelled = !is_intact(&labels, &live.metadata.labels);
+        let is_changed = || !is_intact(&render::stateful_set(self.effective, number).spec, &live.spec);
+        relabelled || (live.metadata.generation != Some(1) && is_changed())
+    }
+
+    /// What changed since the current generation was rendered.
+    fn changes(&self, live: &StatefulSet, number: i64) -> Vec<String> {
+        let current = self.engine.status.as_ref().map(|status| status.current_generation);
+        let annotations = live.metadata.annotations.as_ref();
+        let fingerprint = annotations.and_then(|all| all.get(Annotation::TemplateHash.key()));
+        let outdated = self
+            .rendered
+            .is_some_and(|desired| Some(&desired.template_hash) != fingerprint);
+        if current != Some(number) || !outdated || !self.is_live {
+            return Vec::new();
+        }
+        changes(
+            self.engine,
+            self.class,
+            &render::stateful_set(self.effective, number),
+            live,
+        )
+    }
+
+    fn child<K: Metadata<Ty = ObjectMeta> + Serialize>(&self, live: &K, rendered: impl FnOnce() -> K) -> Child {
+        Child {
+            meta: self.meta(live),
+            intact: self.rendered.is_none() || is_intact(&rendered(), live),
+        }
+    }
+
+    fn routing(&self, live: &Service) -> Routing {
+        let target = target(live);
+        let intact = target.is_some_and(|target| {
+            let rendered = render::routing_service(self.effective, target);
+            is_intact(&rendered, live) && selector_is_exact(&rendered, live)
+        });
+        Routing {
+            meta: self.meta(live),
+            target,
+            intact,
+        }
+    }
+}
+
+/// One key more would select fewer pods, or none.
+fn selector_is_exact(rendered: &Service, live: &Service) -> bool {
+    let selector = |service: &Service| service.spec.as_ref().and_then(|spec| spec.selector.clone());
+    selector(rendered) == selector(live)
+}
+
+/// The generation that a routing Service selects.
+fn target(service: &Service) -> Option<i64> {
+    let selector = service.spec.as_ref()?.selector.as_ref()?;
+    selector.get(Label::Generation.key())?.parse().ok()
+}
+
+fn replicas(set: &StatefulSet) -> i32 {
+    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+}
+
+fn created(set: &StatefulSet) -> Timestamp {
+    let created = set.metadata.creation_timestamp.as_ref();
+    created.map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+}
+
+/// The pods that a StatefulSet owns by UID and that are not terminating.
+fn living_pods<'a>(set: &'a StatefulSet, all: &'a [Pod]) -> impl Iterator<Item = &'a Pod> + Clone {
+    let uid = set.metadata.uid.as_deref().unwrap_or_default();
+    all.iter()
+        .filter(move |pod| pods::is_of(pod, uid) && !pods::is_terminating(pod))
+}
+
+fn pods_of(set: &StatefulSet, all: &[Pod]) -> Pods {
+    let own = || living_pods(set, all);
+    let count = |pods: usize| i32::try_from(pods).unwrap_or(i32::MAX);
+    Pods {
+        total: count(own().count()),
+        ready: count(own().filter(|pod| pods::is_ready(pod)).count()),
+    }
+}
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

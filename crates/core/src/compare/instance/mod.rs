@@ -1,0 +1,400 @@
+//! The objects of an instance, compared with its desired state.
+
+mod credentials;
+#[cfg(test)]
+mod fixture;
+mod objects;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use firebolt_api::FireboltInstance;
+use firebolt_api::key::{Annotation, Component as ComponentLabel, Label};
+use k8s_openapi::Metadata;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+use strum::IntoEnumIterator;
+
+use super::{meta, meta_of, name_of, named};
+use crate::desired::instance::database;
+use crate::plan::instance::{Component, Database, InstanceObject, InstanceObjectKind, Leftover, Observed, Order};
+use crate::plan::{Child, Meta, Reads};
+use crate::render::instance::CREDENTIALS_VOLUME;
+use crate::render::{differences, is_intact};
+use crate::resolve::instance::EffectiveInstance;
+
+pub use credentials::{SecretLookup, SecretOutline};
+pub use objects::{InstanceObjects, Rendered, rendered};
+
+/// Everything that was read about one instance.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceSnapshot {
+    /// Where it was read.
+    pub reads: Reads,
+    /// The objects.
+    pub objects: InstanceObjects,
+    /// The Secret with the credentials of the database.
+    pub credentials: SecretLookup,
+    /// The Secret of our own PostgreSQL, if another database is used by now. Looked for in live reads only.
+    pub own_credentials: Option<SecretOutline>,
+    /// The claim with the data of PostgreSQL. Looked for in live reads only.
+    pub claim: Option<PersistentVolumeClaim>,
+    /// The engines that refer to the instance, by name.
+    pub engines: Vec<String>,
+}
+
+impl InstanceSnapshot {
+    /// Whether the Service of the gateway has IPv6 addresses.
+    #[must_use]
+    pub fn has_ipv6(&self, instance: &FireboltInstance) -> bool {
+        let name = InstanceObject::GatewayService.name(instance.metadata.name.as_deref().unwrap_or_default());
+        let service = named(&self.objects.services, &name);
+        let families = service.and_then(|service| service.spec.as_ref()?.ip_families.as_ref());
+        families.into_iter().flatten().any(|family| family == "IPv6")
+    }
+}
+
+/// The difference that was left between an object as rendered and as stored, right after it was applied: an admission
+/// policy of the cluster changes it. As long as it stays the same, it is not drift.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedDrift {
+    rendered: String,
+    uid: Option<String>,
+    differences: Vec<String>,
+}
+
+impl AcceptedDrift {
+    /// The difference between an object as rendered and as stored; none if there is none.
+    #[must_use]
+    pub fn between<K: Metadata<Ty = ObjectMeta> + Serialize>(rendered: &K, live: &K) -> Option<Self> {
+        let differences = differences(rendered, live);
+        (!differences.is_empty()).then(|| Self {
+            rendered: serde_json::to_string(rendered).unwrap_or_default(),
+            uid: live.metadata().uid.clone(),
+            differences,
+        })
+    }
+}
+
+/// An instance compared with what was read about it.
+#[derive(Clone, Debug)]
+pub struct InstanceComparison {
+    /// What decisions are made from.
+    pub observed: Observed,
+    /// The hash of the credentials, which the pods that use them carry.
+    pub credentials_hash: Option<String>,
+}
+
+/// Compares everything that was read with what is rendered.
+#[must_use]
+pub fn compare(
+    effective: &EffectiveInstance,
+    snapshot: &InstanceSnapshot,
+    accepted: &BTreeMap<InstanceObject, AcceptedDrift>,
+) -> InstanceComparison {
+    Comparison { effective, accepted }.of(snapshot)
+}
+
+struct Comparison<'a> {
+    effective: &'a EffectiveInstance,
+    accepted: &'a BTreeMap<InstanceObject, AcceptedDrift>,
+}
+
+impl Comparison<'_> {
+    fn of(&self, snapshot: &InstanceSnapshot) -> InstanceComparison {
+        let (credentials, credentials_hash) = credentials::check(&snapshot.credentials, self.effective);
+        let mut objects = BTreeMap::new();
+        for object in InstanceObject::iter() {
+            let rendered = rendered(object, self.effective, credentials_hash.as_deref());
+            objects.extend(
+                self.child(object, &snapshot.objects, rendered)
+                    .map(|child| (object, child)),
+            );
+        }
+        let observed = Observed {
+            leftovers: self.leftovers(&objects, snapshot),
+            objects,
+            workloads: workload::workloads(&self.effective.name, &snapshot.objects),
+            credentials,
+            claim: snapshot.claim.is_some(),
+            database: self.database(&snapshot.objects, database(self.effective)),
+            engines: snapshot.engines.clone(),
+        };
+        InstanceComparison {
+            observed,
+            credentials_hash,
+        }
+    }
+
+    fn child(&self, object: InstanceObject, objects: &InstanceObjects, rendered: Option<Rendered>) -> Option<Child> {
+        let name = object.name(&self.effective.name);
+        let Some(rendered) = rendered else {
+            // What cannot be rendered cannot be compared.
+            let unknown =
+                named(&objects.deployments, &name).filter(|_| object == InstanceObject::MetadataDeployment)?;
+            let meta = meta(unknown, &self.effective.uid);
+            return Some(Child { meta, intact: true });
+        };
+        match rendered {
+            Rendered::StatefulSet(rendered) => self.compare(object, &rendered, named(&objects.stateful_sets, &name)),
+            Rendered::Deployment(rendered) => self.compare(object, &rendered, named(&objects.deployments, &name)),
+            Rendered::Service(rendered) => self.compare(object, &rendered, named(&objects.services, &name)),
+            Rendered::ConfigMap(rendered) => self.compare(object, &rendered, named(&objects.config_maps, &name)),
+            Rendered::ServiceAccount(rendered) => {
+                self.compare(object, &rendered, named(&objects.service_accounts, &name))
+            }
+            Rendered::Role(rendered) => self.compare(object, &rendered, named(&objects.roles, &name)),
+            Rendered::RoleBinding(rendered) => self.compare(object, &rendered, named(&objects.role_bindings, &name)),
+            Rendered::PodDisruptionBudget(rendered) => {
+                self.compare(object, &rendered, named(&objects.disruption_budgets, &name))
+            }
+        }
+    }
+
+    fn compare<K: Metadata<Ty = ObjectMeta> + Serialize>(
+        &self,
+        object: InstanceObject,
+        rendered: &K,
+        live: Option<&K>,
+    ) -> Option<Child> {
+        let live = live?;
+        let accepted = || {
+            let known = self.accepted.get(&object);
+            known.is_some() && AcceptedDrift::between(rendered, live).as_ref() == known
+        };
+        Some(Child {
+            meta: meta(live, &self.effective.uid),
+            intact: is_intact(rendered, live) || accepted(),
+        })
+    }
+
+    /// The database that the metadata service uses, by all that can be seen of it: which credentials its pods read, what
+    /// its configuration was made for, and whether our own runs. What one of them alone says is a change by hand.
+    fn database(&self, objects: &InstanceObjects, desired: Database) -> Option<Database> {
+        let name = |object: InstanceObject| object.name(&self.effective.name);
+        let deployment =
+            named(&objects.deployments, &name(InstanceObject::MetadataDeployment)).filter(|it| self.owns(*it));
+        let config = named(&objects.config_maps, &name(InstanceObject::MetadataConfig)).filter(|it| self.owns(*it));
+        let set = named(&objects.stateful_sets, &name(InstanceObject::PostgresSet)).filter(|it| self.owns(*it));
+        let by_pods = deployment.and_then(credentials_of).map(|secret| {
+            if secret == name(InstanceObject::PostgresCredentials) {
+                Database::Internal
+            } else {
+                Database::External
+            }
+        });
+        let by_config = config.and_then(|it| {
+            it.metadata
+                .annotations
+                .as_ref()?
+                .get(Annotation::Postgres.key())?
+                .parse()
+                .ok()
+        });
+        let by_set = set.map(|_| Database::Internal);
+        let records: Vec<Database> = [by_pods, by_config, by_set].into_iter().flatten().collect();
+        let other = records.first().copied()?;
+        Some(if records.contains(&desired) { desired } else { other })
+    }
+
+    fn owns<K: Metadata<Ty = ObjectMeta>>(&self, object: &K) -> bool {
+        meta(object, &self.effective.uid).owned
+    }
+
+    fn leftovers(&self, objects: &BTreeMap<InstanceObject, Child>, snapshot: &InstanceSnapshot) -> Vec<Leftover> {
+        let ours = objects.iter().map(|(object, child)| Leftover {
+            component: object.component(),
+            order: Order::First,
+            kind: object.kind(),
+            name: object.name(&self.effective.name),
+            meta: child.meta.clone(),
+        });
+        // Whoever has the StatefulSet has its data, as after a deletion that was to leave everything else behind.
+        let set = objects.get(&InstanceObject::PostgresSet);
+        let given_away = set.is_some_and(|set| !set.meta.owned);
+        let claim = snapshot.claim.as_ref().map(|claim| Leftover {
+            component: Component::Postgres,
+            order: Order::Data,
+            kind: InstanceObjectKind::PersistentVolumeClaim,
+            name: name_of(claim).to_owned(),
+            meta: Meta {
+                owned: self.is_of_postgres(claim) && !given_away,
+                ..meta(claim, &self.effective.uid)
+            },
+        });
+        let used = match &snapshot.credentials {
+            SecretLookup::Found(secret) => Some(&**secret),
+            SecretLookup::Unknown | SecretLookup::Unreadable(_) | SecretLookup::Missing => None,
+        };
+        let secrets = used
+            .into_iter()
+            .chain(&snapshot.own_credentials)
+            .map(|secret| Leftover {
+                component: Component::Postgres,
+                order: Order::Last,
+                kind: InstanceObject::PostgresCredentials.kind(),
+                name: secret.metadata.name.clone().unwrap_or_default(),
+                meta: meta_of(&secret.metadata, &self.effective.uid),
+            });
+        ours.chain(claim).chain(secrets).collect()
+    }
+
+    /// Claims have no owner, so that data outlives the StatefulSet. Ours has the name that Kubernetes derives from it, and
+    /// the labels that we gave it.
+    fn is_of_postgres(&self, claim: &PersistentVolumeClaim) -> bool {
+        let labels = claim.metadata.labels.as_ref();
+        let label = |label: Label| labels.and_then(|all| all.get(label.key())).map(String::as_str);
+        label(Label::Instance) == Some(&self.effective.name)
+            && label(Label::Component) == Some(ComponentLabel::Postgres.key())
+    }
+}
+
+/// The Secret that the pods of a Deployment read.
+fn credentials_of(deployment: &Deployment) -> Option<&str> {
+    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let mut volumes = pod.volumes.iter().flatten();
+    let volume = volumes.find(|volume| volume.name == CREDENTIALS_VOLUME)?;
+    volume.secret.as_ref()?.secret_name.as_deref()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Service;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::fixture::{effective, external};
+    use super::*;
+    use crate::render::{instance as render, with_template_hash};
+
+    fn compared(
+        effective: &EffectiveInstance,
+        objects: InstanceObjects,
+        accepted: &BTreeMap<InstanceObject, AcceptedDrift>,
+    ) -> Observed {
+        let snapshot = InstanceSnapshot {
+            objects,
+            ..InstanceSnapshot::default()
+        };
+        compare(effective, &snapshot, accepted).observed
+    }
+
+    #[test]
+    fn an_object_is_intact_until_a_user_changes_what_we_render() {
+        let effective = effective();
+        let mut service = with_template_hash(render::gateway_service(&effective));
+        let seen = |service| {
+            let services = vec![service];
+            let objects = InstanceObjects {
+                services,
+                ..InstanceObjects::default()
+            };
+            compared(&effective, objects, &BTreeMap::new()).objects[&InstanceObject::GatewayService].clone()
+        };
+        assert!(seen(service.clone()).intact && seen(service.clone()).meta.owned);
+        let annotations = service.metadata.annotations.get_or_insert_default();
+        annotations.insert("theirs".to_owned(), "x".to_owned());
+        assert!(seen(service.clone()).intact, "of others");
+        service.metadata.owner_references = None;
+        assert!(!seen(service.clone()).meta.owned);
+        service.spec.as_mut().unwrap().selector = None;
+        assert!(!seen(service).intact);
+    }
+
+    #[test]
+    fn what_a_policy_makes_of_an_object_is_as_good_as_it_gets() {
+        let effective = effective();
+        let rendered = with_template_hash(render::gateway_deployment(&effective));
+        let mut live = rendered.clone();
+        live.spec.as_mut().unwrap().replicas = Some(9);
+        let drift = AcceptedDrift::between(&rendered, &live).expect("a difference");
+        let intact = |live: &Deployment, accepted: &BTreeMap<InstanceObject, AcceptedDrift>| {
+            let objects = InstanceObjects {
+                deployments: vec![live.clone()],
+                ..InstanceObjects::default()
+            };
+            compared(&effective, objects, accepted).objects[&InstanceObject::GatewayDeployment].intact
+        };
+        let accepted = BTreeMap::from([(InstanceObject::GatewayDeployment, drift)]);
+        assert!(!intact(&live, &BTreeMap::new()));
+        assert!(intact(&live, &accepted));
+        live.metadata.labels = None;
+        assert!(!intact(&live, &accepted), "it was changed since");
+    }
+
+    /// What is left of an internal setup, seen by an instance that wants `effective`.
+    fn database(effective: &EffectiveInstance, objects: InstanceObjects) -> Option<Database> {
+        compared(effective, objects, &BTreeMap::new()).database
+    }
+
+    #[test]
+    fn the_database_in_use_is_known_from_anything_that_is_left() {
+        let (internal, external) = (effective(), external());
+        assert_eq!(database(&external, InstanceObjects::default()), None);
+        let by_pods = || InstanceObjects {
+            deployments: vec![render::metadata_deployment(&internal, "h")],
+            ..InstanceObjects::default()
+        };
+        let by_config = || InstanceObjects {
+            config_maps: vec![render::metadata_config_map(&internal)],
+            ..InstanceObjects::default()
+        };
+        let by_set = || InstanceObjects {
+            stateful_sets: vec![render::postgres_stateful_set(&internal)],
+            ..InstanceObjects::default()
+        };
+        for objects in [by_pods(), by_config(), by_set()] {
+            assert_eq!(database(&external, objects), Some(Database::Internal));
+        }
+        let mut foreign = by_pods();
+        foreign.deployments[0].metadata.owner_references = None;
+        assert_eq!(database(&external, foreign), None, "not our word");
+    }
+
+    #[test]
+    fn a_record_that_was_changed_by_hand_is_no_switch() {
+        let (internal, external) = (effective(), external());
+        let objects = InstanceObjects {
+            deployments: vec![render::metadata_deployment(&internal, "h")],
+            config_maps: vec![render::metadata_config_map(&external)],
+            ..InstanceObjects::default()
+        };
+        assert_eq!(database(&internal, objects.clone()), Some(Database::Internal));
+        assert_eq!(database(&external, objects), Some(Database::External), "on its way");
+    }
+
+    #[rstest]
+    #[case::none(json!({}), false)]
+    #[case::labelled_alone(json!({ Label::Instance.key(): "main" }), false)]
+    #[case::of_another(json!({ Label::Instance.key(): "other", Label::Component.key(): "postgres" }), false)]
+    #[case::ours(json!({ Label::Instance.key(): "main", Label::Component.key(): "postgres" }), true)]
+    fn a_claim_goes_with_the_instance_only_if_it_is_of_its_postgresql(#[case] labels: Value, #[case] goes: bool) {
+        let claim = json!({ "metadata": { "name": "data-main-metadata-pg-0", "uid": "c", "labels": labels } });
+        let snapshot = InstanceSnapshot {
+            claim: Some(serde_json::from_value(claim).unwrap()),
+            ..InstanceSnapshot::default()
+        };
+        let leftovers = compare(&effective(), &snapshot, &BTreeMap::new()).observed.leftovers;
+        assert_eq!(leftovers.len(), 1);
+        assert_eq!(leftovers[0].meta.owned, goes);
+    }
+
+    #[test]
+    fn drift_is_accepted_for_one_rendering_and_as_it_was_left() {
+        let service = |name: &str, labels: &Value| -> Service {
+            serde_json::from_value(json!({ "metadata": { "name": name, "uid": "u", "labels": labels } })).unwrap()
+        };
+        let rendered = service("a", &json!({ "x": "1", "y": "1" }));
+        assert_eq!(AcceptedDrift::between(&rendered, &rendered), None);
+        let live = service("a", &json!({ "x": "2", "y": "1" }));
+        let drift = AcceptedDrift::between(&rendered, &live);
+        assert!(drift.is_some());
+        assert_eq!(drift, AcceptedDrift::between(&rendered, &live.clone()));
+        let worse = service("a", &json!({ "x": "2" }));
+        assert_ne!(drift, AcceptedDrift::between(&rendered, &worse));
+        let other = service("a", &json!({ "x": "3", "y": "1" }));
+        assert_ne!(drift, AcceptedDrift::between(&other, &live));
+    }
+}

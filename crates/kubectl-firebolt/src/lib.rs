@@ -1,1 +1,0 @@
-//! The kubectl plugin: `kubectl firebolt`.

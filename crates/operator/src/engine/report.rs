@@ -1,0 +1,159 @@
+//! The end of a reconcile: events, metrics, probes, and when to reconcile again.
+
+use std::time::Duration;
+
+use firebolt_api::condition::{EngineCondition, EngineReason};
+use firebolt_api::key::Annotation;
+use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngine};
+use firebolt_core::plan::engine::{EngineWrite, Plan, WAKE_IGNORED};
+use firebolt_core::plan::{Event, Severity};
+use firebolt_runtime::reconciler::Outcome;
+use firebolt_runtime::{ObjectKey, ReconcileError, events};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+use strum::IntoEnumIterator;
+use tokio::time::Instant;
+
+use super::apply::{Applied, Failure};
+use super::probes;
+use super::reconciler::{EngineReconciler, Planned};
+use super::state::State;
+use crate::events::from_plan;
+
+impl EngineReconciler {
+    /// Reports what a reconcile has done.
+    pub(super) fn report(
+        &self,
+        before: &FireboltEngine,
+        planned: &Planned,
+        applied: Applied,
+        state: &mut State,
+    ) -> Result<Outcome, ReconcileError> {
+        let Applied {
+            engine: after,
+            scaled,
+            failure,
+        } = applied;
+        let plan = &planned.plan;
+        if let Some(Failure { error, events }) = failure {
+            if scaled {
+                // It has happened, and the next reconcile cannot know why.
+                self.emit(&after, &plan.events, state);
+                self.measure_wake(&after, plan);
+            }
+            let warnings: Vec<Event> = events.into_iter().filter(is_warning).collect();
+            self.emit(&after, &warnings, state);
+            return Err(error);
+        }
+        if planned.desired.generation.is_ok() {
+            state.own.accepted();
+        }
+        if plan.corrects_drift() {
+            state.drift.corrected();
+        }
+        self.emit(&after, &plan.events, state);
+        if is_well(&after) && !plan.events.iter().any(is_warning) {
+            state.events.reset();
+        }
+        self.measure_phase(before, &after, state);
+        self.measure_wake(&after, plan);
+        let assignment = probes::assignment(&after, &planned.desired, state.own.unrouted_since.is_some());
+        self.probes.assign(&ObjectKey::of(before), assignment);
+        Ok(Outcome::Done {
+            requeue_after: plan.requeue_after,
+            throttle: plan.throttle,
+            rejected: state.own.rejection.is_some(),
+        })
+    }
+
+    fn measure_phase(&self, before: &FireboltEngine, after: &FireboltEngine, state: &mut State) {
+        if let Some(now_in) = phase(after)
+            && phase(before) != Some(now_in)
+        {
+            let since = state.own.phase.replace((now_in, Instant::now()));
+            if let Some((left, since)) = since.filter(|(left, _)| phase(before) == Some(*left) && is_rolling(*left)) {
+                self.metrics.left(left, since.elapsed());
+            }
+        }
+    }
+
+    fn measure_wake(&self, engine: &FireboltEngine, plan: &Plan) {
+        if let Some(waited) = woken_after(engine, plan) {
+            self.metrics.woke(waited);
+        }
+    }
+
+    fn emit(&self, engine: &FireboltEngine, events: &[Event], state: &mut State) {
+        let emitted = |event: &events::Event| {
+            self.metrics.kind.decided(decision(event));
+            if event.reason == WAKE_IGNORED {
+                self.metrics.ignored_a_wake();
+            }
+        };
+        let (object, planned) = (engine.object_ref(&()), from_plan(events));
+        self.recorder.emit_new(&object, &planned, &mut state.events, emitted);
+    }
+}
+
+fn phase(engine: &FireboltEngine) -> Option<EnginePhase> {
+    engine.status.as_ref()?.phase
+}
+
+fn is_rolling(phase: EnginePhase) -> bool {
+    match phase {
+        EnginePhase::Creating | EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning => true,
+        EnginePhase::Stable | EnginePhase::Stopped => false,
+    }
+}
+
+/// Nothing needs attention.
+fn is_well(engine: &FireboltEngine) -> bool {
+    let ready: &str = EngineCondition::Ready.into();
+    let conditions = engine.status.iter().flat_map(|status| &status.conditions);
+    let is_ready = conditions
+        .into_iter()
+        .any(|known| known.type_ == ready && known.status == "True");
+    is_ready || phase(engine) == Some(EnginePhase::Stopped)
+}
+
+fn is_warning(event: &Event) -> bool {
+    match event.severity {
+        Severity::Warning => true,
+        Severity::Normal => false,
+    }
+}
+
+/// The reason by which an event is counted. Others may emit events with any number of reasons.
+fn decision(event: &events::Event) -> &str {
+    const WARNINGS: [&str; 3] = [WAKE_IGNORED, "StatusRecovered", "ExternalFinalizerOnOwnedResource"];
+    let reason = event.reason.as_str();
+    let is_warning = event.type_ == events::EventType::Warning;
+    let known = WARNINGS.contains(&reason) || EngineReason::iter().any(|own| reason == <&str>::from(own));
+    if known || !is_warning {
+        reason
+    } else {
+        EngineReason::StatefulSetWarning.into()
+    }
+}
+
+/// How long after the request the engine was woken, if this reconcile did it.
+fn woken_after(engine: &FireboltEngine, plan: &Plan) -> Option<Duration> {
+    let grown = plan
+        .writes
+        .iter()
+        .any(|write| matches!(write, EngineWrite::SetReplicas { from, to, .. } if to > from));
+    let status = plan.status.as_ref().filter(|_| grown)?;
+    if status.auto_stop_reason != Some(AutoStopReason::WakeRequested) {
+        return None;
+    }
+    let requested: Timestamp = engine
+        .annotations()
+        .get(Annotation::WakeRequested.key())?
+        .parse()
+        .ok()?;
+    Some(Duration::try_from(Timestamp::now().duration_since(requested)).unwrap_or_default())
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -1,0 +1,28 @@
+//! Events of the operator.
+
+use firebolt_api::key::FIELD_MANAGER;
+use firebolt_core::plan::{self, Severity};
+use firebolt_runtime::events::{self, Broadcaster, Event, EventType, Recorder, Reporter};
+use kube::Client;
+
+/// A recorder for the process with this identity, and the broadcaster that sends its events.
+pub(crate) fn recorder(client: Client, identity: &str) -> (Recorder, Broadcaster) {
+    let reporter = Reporter {
+        controller: format!("{}/{FIELD_MANAGER}", firebolt_api::GROUP),
+        instance: identity.to_owned(),
+    };
+    events::recorder(client, reporter)
+}
+
+/// The events of a plan as the runtime emits them.
+pub(crate) fn from_plan<'a>(planned: impl IntoIterator<Item = &'a plan::Event>) -> Vec<Event> {
+    let event = |event: &plan::Event| Event {
+        type_: match event.severity {
+            Severity::Normal => EventType::Normal,
+            Severity::Warning => EventType::Warning,
+        },
+        reason: event.reason.clone(),
+        message: event.message.clone(),
+    };
+    planned.into_iter().map(event).collect()
+}

@@ -1,0 +1,80 @@
+//! The end of a reconcile: events, metrics, and when to reconcile again.
+
+use std::time::Duration;
+
+use firebolt_api::FireboltInstance;
+use firebolt_api::condition::InstanceCondition;
+use firebolt_core::plan::Event;
+use firebolt_core::plan::instance::Component;
+use firebolt_runtime::reconciler::Outcome;
+use kube::Resource;
+use strum::IntoEnumIterator;
+use tokio::time::Instant;
+
+use super::apply::Applied;
+use super::reconciler::{InstanceReconciler, Planned};
+use super::state::State;
+use crate::events::from_plan;
+
+impl InstanceReconciler {
+    /// Reports what a reconcile has done.
+    pub(super) fn report(&self, planned: &Planned, applied: Applied, state: &mut State) -> Outcome {
+        let after = match applied {
+            Applied::Complete(after) => after,
+            Applied::Rejected => {
+                return Outcome::Done {
+                    requeue_after: Some(Duration::ZERO),
+                    throttle: None,
+                    rejected: true,
+                };
+            }
+        };
+        let plan = &planned.plan;
+        if !plan.writes.is_empty() {
+            state.drift.corrected();
+        }
+        self.emit(&after, &plan.events, state);
+        self.measure_readiness(&after, planned, state);
+        if holds(&after, InstanceCondition::Ready) {
+            state.events.reset();
+        }
+        Outcome::Done {
+            requeue_after: plan.requeue_after,
+            throttle: plan.throttle,
+            rejected: !state.own.rejections.is_empty(),
+        }
+    }
+
+    fn measure_readiness(&self, after: &FireboltInstance, planned: &Planned, state: &mut State) {
+        for component in Component::iter() {
+            let is_ready = match component {
+                Component::Postgres => {
+                    let workload = planned.observed.workloads.get(&component);
+                    workload.is_none_or(|workload| workload.serves(component))
+                }
+                Component::Metadata => holds(after, InstanceCondition::MetadataReady),
+                Component::Gateway => holds(after, InstanceCondition::GatewayReady),
+            };
+            if !is_ready {
+                state.own.waiting_since.entry(component).or_insert_with(Instant::now);
+            } else if let Some(since) = state.own.waiting_since.remove(&component) {
+                self.metrics.became_ready(component, since.elapsed());
+            }
+        }
+    }
+
+    pub(super) fn emit(&self, instance: &FireboltInstance, events: &[Event], state: &mut State) {
+        let (object, planned) = (instance.object_ref(&()), from_plan(events));
+        self.recorder.emit_new(&object, &planned, &mut state.events, |event| {
+            self.metrics.kind.decided(&event.reason);
+        });
+    }
+}
+
+fn holds(instance: &FireboltInstance, kind: InstanceCondition) -> bool {
+    let type_: &str = kind.into();
+    let conditions = instance.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .into_iter()
+        .any(|known| known.type_ == type_ && known.status == "True")
+}

@@ -1,0 +1,42 @@
+//! Certificates are rotated under load.
+
+use super::certificates;
+use crate::admission::manifests::{ENGINE, engine};
+use crate::admission::objects::eventually;
+use crate::admission::testenv::AdmissionEnv;
+use crate::admission::traffic::Traffic;
+use crate::support::tls::{connect, trusted};
+
+const ROTATIONS: usize = 10;
+/// Requests per second.
+const RATE: u32 = 200;
+/// Answers to questions about engines.
+const ANSWERED: (&str, [&str; 2]) = (
+    "firebolt_operator_webhook_responses_total",
+    [r#"kind="FireboltEngine""#, r#"outcome="allowed""#],
+);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_rotations_under_load_go_by_without_a_failed_admission() {
+    let env = AdmissionEnv::start_with(&["--webhook-cert-validity=12s"]).await;
+    env.has_instance().await;
+    env.has(&[engine(ENGINE)]).await;
+    let answered = || env.operator().metric_over(ANSWERED.0, &ANSWERED.1);
+    let (before, asked_before) = (certificates(env.operator()), answered());
+    let traffic = Traffic::start(&env, RATE).await;
+    let rotated = async || (certificates(env.operator()) >= before + ROTATIONS).then_some(());
+    eventually("certificates are rotated", rotated).await;
+    // The API server connects anew whenever it is to trust another authority. What is served last, it would meet with the next
+    // rotation; we look at it ourselves.
+    let address = env.replicas[0].address.parse().unwrap();
+    let trusted_now = async || connect(&trusted(&env.bundle().await), address).await.ok();
+    eventually("the last certificate is trusted", trusted_now).await;
+    traffic.wait_for(RATE).await;
+    let rotations = certificates(env.operator()) - before;
+    let (accepted, rate) = traffic.end().await;
+    println!("{accepted} requests at {rate:.0} per second, {rotations} rotations");
+    assert!(
+        answered() - asked_before >= f64::from(accepted),
+        "each of them was asked about"
+    );
+}

@@ -1,0 +1,174 @@
+//! Causes that only Kubernetes can report are returned for the field that the user wrote.
+
+use serde_json::{Value, json};
+
+use crate::admission::kinds::assert_refused;
+use crate::admission::manifests::{
+    CLASS, ENGINE, INSTANCE, class_with, engine_of, engine_with, instance_with, new_template,
+};
+use crate::admission::objects::{Kind, Refusal, eventually};
+use crate::admission::testenv::AdmissionEnv;
+
+const DRY_RUNS: &str = "firebolt_operator_webhook_dry_runs_total";
+
+/// Templates that pass our rules, with the field that Kubernetes rejects and a part of its message.
+fn faults(container: &str) -> [(Value, String, &'static str); 3] {
+    let excess = json!({ "requests": { "cpu": "2" }, "limits": { "cpu": "1" } });
+    [
+        (
+            json!({ "spec": { "containers": [{ "name": "side" }] } }),
+            "template.spec.containers[side]".to_owned(),
+            "image is required",
+        ),
+        (
+            json!({ "spec": { "containers": [{ "name": container, "resources": excess }] } }),
+            format!("template.spec.containers[{container}].resources.requests"),
+            "must be less than or equal to cpu limit",
+        ),
+        (
+            json!({ "metadata": { "labels": { "team": "not a label" } } }),
+            "template.metadata.labels".to_owned(),
+            "a valid label",
+        ),
+    ]
+}
+
+#[track_caller]
+fn assert_said(refusal: &Refusal, path: &str, text: &str) {
+    assert_eq!(refusal.fields(), [path], "{refusal:?}");
+    assert!(refusal.message.contains(text), "{text} in {refusal:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_engines_and_classes_are_reported_where_they_are() {
+    let env = AdmissionEnv::start().await;
+    env.has_instance().await;
+    env.has(&[engine_with("stored", &json!({})), class_with("stored", &json!({}))])
+        .await;
+    for (template, path, text) in faults("engine") {
+        let path = format!("spec.{path}");
+        let edit = new_template(&template);
+        for answer in [
+            env.create(&engine_with(ENGINE, &template)).await,
+            env.edit(Kind::Engine, "stored", &edit).await,
+            env.create(&class_with(CLASS, &template)).await,
+            env.edit(Kind::Class, "stored", &edit).await,
+        ] {
+            assert_said(&answer.expect_err(text), &path, text);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_instances_are_reported_where_they_are() {
+    let env = AdmissionEnv::start().await;
+    env.has_instance().await;
+    for (component, container) in [("gateway", "envoy"), ("metadata", "metadata")] {
+        for (template, path, text) in faults(container) {
+            let path = format!("spec.{component}.{path}");
+            let edit = json!({ "spec": { component: { "template": template } } });
+            for answer in [
+                env.create(&instance_with("another", component, &template)).await,
+                env.edit(Kind::Instance, INSTANCE, &edit).await,
+            ] {
+                assert_said(&answer.expect_err(text), &path, text);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_that_an_engine_inherits_are_reported_with_the_name_of_the_class() {
+    let mut env = AdmissionEnv::bare().await;
+    env.has_instance().await;
+    for (index, (template, ..)) in faults("engine").iter().enumerate() {
+        env.has(&[class_with(&format!("bad-{index}"), template)]).await;
+    }
+    env.admit_with(&[]).await;
+    for (index, (_, path, text)) in faults("engine").iter().enumerate() {
+        let class = format!("bad-{index}");
+        let refusal = env.create(&engine_of(ENGINE, &class)).await.expect_err(text);
+        assert_said(&refusal, "spec.engineClassRef", text);
+        let place = format!("In FireboltEngineClass {class}, spec.{path}");
+        assert!(refusal.message.contains(&place), "{place} in {refusal:?}");
+    }
+}
+
+/// A template that mounts a volume which it does not have.
+fn mounting() -> Value {
+    let mounts = json!([{ "name": "cache", "mountPath": "/cache" }]);
+    json!({ "spec": {
+        "containers": [{ "name": "side", "image": "registry.example/side:1", "volumeMounts": mounts }],
+    } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_is_mounted_comes_from_the_engine_or_its_class() {
+    let env = AdmissionEnv::start().await;
+    env.has_instance().await;
+    let mount = "template.spec.containers[side].volumeMounts[0].name";
+    assert_refused(
+        env.create(&engine_with(ENGINE, &mounting())).await,
+        &[&format!("spec.{mount}")],
+    );
+    for component in ["gateway", "metadata"] {
+        let refusal = env
+            .create(&instance_with("another", component, &mounting()))
+            .await
+            .unwrap_err();
+        assert_said(&refusal, &format!("spec.{component}.{mount}"), "Not found");
+    }
+    // A class may leave the volume to its engines.
+    env.has(&[class_with(CLASS, &mounting())]).await;
+    let refusal = env.create(&engine_of(ENGINE, CLASS)).await.unwrap_err();
+    assert_said(
+        &refusal,
+        "spec.engineClassRef",
+        &format!("FireboltEngineClass {CLASS}, at spec.{mount}"),
+    );
+    let mut bringing = engine_of(ENGINE, CLASS);
+    bringing["spec"]["template"] = json!({ "spec": { "volumes": [{ "name": "cache", "emptyDir": {} }] } });
+    env.has(&[bringing]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_of_the_cluster_is_no_fault_of_the_object() {
+    let env = AdmissionEnv::start().await;
+    env.has_instance().await;
+    let name = &env.namespace;
+    let policy = json!({ "apiVersion": "v1", "kind": "List", "items": [
+        { "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+          "metadata": { "name": name }, "spec": {
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["statefulsets"],
+            }] },
+            "validations": [{ "expression": "'team' in object.spec.template.metadata.labels" }],
+        } },
+        { "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+          "metadata": { "name": name }, "spec": {
+            "policyName": name, "validationActions": ["Deny"],
+            "matchResources": { "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": name } } },
+        } },
+    ] });
+    env.kubectl(&["apply", "-f", "-"], &policy.to_string()).unwrap();
+    let set = json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "any" }, "spec": {
+        "selector": { "matchLabels": { "app": "any" } },
+        "template": { "metadata": { "labels": { "app": "any" } }, "spec": { "containers": [{ "name": "a", "image": "a" }] } },
+    } });
+    let refuses = async || {
+        let create = ["create", "--dry-run=server", "-n", name, "-f", "-"];
+        let refusal = env.kubectl(&create, &set.to_string()).err()?;
+        refusal.contains("ValidatingAdmissionPolicy").then_some(())
+    };
+    eventually("the policy holds", refuses).await;
+    let plain = json!({ "spec": { "tolerations": [{ "key": "a", "operator": "Exists" }] } });
+    env.create(&class_with(CLASS, &plain)).await.unwrap();
+    env.create(&engine_with(ENGINE, &plain)).await.unwrap();
+    assert!(env.operator().metric_over(DRY_RUNS, &[r#"outcome="unknown""#]) >= 2.0);
+    let gone = [
+        "delete",
+        "validatingadmissionpolicy,validatingadmissionpolicybinding",
+        name,
+    ];
+    env.kubectl(&gone, "").unwrap();
+}

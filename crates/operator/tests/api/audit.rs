@@ -1,0 +1,145 @@
+//! Requests of the operator as the API server recorded them in its audit log.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use localkube::Cluster;
+use serde::Deserialize;
+
+use crate::support::OPERATOR_NAMESPACE;
+
+/// A moment from which on requests count.
+#[derive(Debug)]
+pub struct Mark {
+    log: PathBuf,
+    offset: u64,
+    time: Timestamp,
+}
+
+/// One attempt to write, whether it succeeded or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AuditedRequest {
+    pub verb: String,
+    /// With the subresource, as in `fireboltengines/status`.
+    pub resource: String,
+    /// Empty if the API server chose it.
+    pub name: String,
+    pub code: u16,
+}
+
+impl fmt::Display for AuditedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {} -> {}", self.verb, self.resource, self.name, self.code)
+    }
+}
+
+/// A line of the log, as far as it matters here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    verb: String,
+    user: User,
+    object_ref: Option<Reference>,
+    response_status: Option<Status>,
+    request_received_timestamp: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[derive(Default)]
+struct Reference {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    code: u16,
+}
+
+impl Mark {
+    /// This moment.
+    pub fn now(cluster: &Cluster) -> Self {
+        let log = cluster.audit_log();
+        let offset = std::fs::metadata(&log).unwrap().len();
+        Self {
+            log,
+            offset,
+            time: Timestamp::now(),
+        }
+    }
+
+    /// What the operator tried to write in the namespace since then, in the order in which it was answered.
+    ///
+    /// The API server records a request while it answers it, so the latest one may be missing.
+    pub fn writes(&self, namespace: &str) -> Vec<AuditedRequest> {
+        self.writes_by(&operator(), namespace)
+    }
+
+    /// As [`Mark::writes`], for another user.
+    pub fn writes_by(&self, user: &str, namespace: &str) -> Vec<AuditedRequest> {
+        self.select(user, namespace, |verb| !matches!(verb, "get" | "list" | "watch"))
+    }
+
+    fn select(&self, user: &str, namespace: &str, counts: impl Fn(&str) -> bool) -> Vec<AuditedRequest> {
+        let mut log = BufReader::new(File::open(&self.log).unwrap());
+        log.seek(SeekFrom::Start(self.offset)).unwrap();
+        let lines = log.lines().map(Result::unwrap);
+        // The last line may be incomplete.
+        let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
+        let since = lines.filter(|line| line.request_received_timestamp >= self.time);
+        let counted = since.filter(|line| counts(&line.verb));
+        counted.filter_map(|line| write_by(line, user, namespace)).collect()
+    }
+
+    /// Everything that the operator asked of the API server in the namespace since then, watches aside.
+    pub fn requests(&self, namespace: &str) -> Vec<AuditedRequest> {
+        self.select(&operator(), namespace, |verb| verb != "watch")
+    }
+
+    /// As [`Mark::writes`], without events: they tell users what happened and change nothing.
+    pub fn writes_but_events(&self, namespace: &str) -> Vec<AuditedRequest> {
+        let mut writes = self.writes(namespace);
+        writes.retain(|write| write.resource != "events");
+        writes
+    }
+}
+
+/// Who the operator is to the API server.
+fn operator() -> String {
+    format!("system:serviceaccount:{OPERATOR_NAMESPACE}:firebolt-operator")
+}
+
+/// How often each resource and name was written.
+pub fn tally(writes: &[AuditedRequest]) -> BTreeMap<(&str, &str), usize> {
+    let mut tally = BTreeMap::new();
+    for write in writes {
+        *tally.entry((write.resource.as_str(), write.name.as_str())).or_default() += 1;
+    }
+    tally
+}
+
+fn write_by(line: Line, user: &str, namespace: &str) -> Option<AuditedRequest> {
+    let object = line.object_ref.unwrap_or_default();
+    let resource = [object.resource, object.subresource];
+    let resource = resource.iter().filter(|part| !part.is_empty());
+    (line.user.username == user && object.namespace == namespace).then(|| AuditedRequest {
+        verb: line.verb,
+        resource: resource.cloned().collect::<Vec<_>>().join("/"),
+        name: object.name,
+        code: line.response_status.map_or(0, |status| status.code),
+    })
+}

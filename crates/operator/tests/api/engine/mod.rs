@@ -1,0 +1,16 @@
+//! The engine controller.
+
+mod auto_stop;
+mod cluster_limits;
+mod draining;
+mod edits;
+mod faults;
+mod idle;
+mod manual_changes;
+mod never_ready;
+mod phases;
+mod pods;
+mod reporting;
+mod rollouts;
+mod scrape_failures;
+mod self_healing;

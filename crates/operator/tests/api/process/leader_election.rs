@@ -1,0 +1,272 @@
+//! Leader election between processes on a real API server.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::watch_object;
+use localkube::{Cluster, Component, Options};
+use rustix::process::Signal;
+use tokio::sync::RwLockReadGuard;
+
+use crate::support::{CONTROL_PLANES, OPERATOR_NAMESPACE, Operator, SOON, eventually, prepare, unique};
+
+/// Long enough that a busy machine is in time with each renewal.
+const LEASE_DURATION: Duration = Duration::from_secs(6);
+/// What a busy machine may add to a time that is otherwise exact.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// Several operators that share one lease, and everything that was ever written into it.
+struct Election {
+    cluster: Cluster,
+    kubeconfig: PathBuf,
+    lease: String,
+    holders: Arc<Mutex<Vec<Option<String>>>>,
+    _quiet: Option<RwLockReadGuard<'static, ()>>,
+}
+
+impl Election {
+    async fn start() -> Self {
+        let quiet = CONTROL_PLANES.read().await;
+        Self::start_on(Cluster::attach(), Some(quiet)).await
+    }
+
+    async fn start_on(cluster: Cluster, quiet: Option<RwLockReadGuard<'static, ()>>) -> Self {
+        let kubeconfig = prepare(&cluster).await;
+        let lease = unique("election");
+        let holders = Arc::new(Mutex::new(Vec::new()));
+        let api: Api<Lease> = Api::namespaced(cluster.client().await.unwrap(), OPERATOR_NAMESPACE);
+        let (sink, changes) = (Arc::clone(&holders), watch_object(api, &lease).default_backoff());
+        tokio::spawn(changes.for_each(move |lease| {
+            // Failures belong to an outage that a test has made.
+            if let Ok(lease) = lease {
+                let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
+                sink.lock().unwrap().push(holder);
+            }
+            std::future::ready(())
+        }));
+        Self {
+            cluster,
+            kubeconfig,
+            lease,
+            holders,
+            _quiet: quiet,
+        }
+    }
+
+    fn join(&self, flags: &[&str]) -> Operator {
+        let duration = format!("--lease-duration={}s", LEASE_DURATION.as_secs());
+        // A namespace that nobody has: in a cluster that others share, its leader has no engine to reconcile.
+        let scope = ["--namespaces", "nowhere", "--lease-name", &self.lease, &duration];
+        let flags = [&scope, flags].concat();
+        Operator::start(&self.cluster, &self.kubeconfig, &flags)
+    }
+
+    /// A leader and a standby.
+    fn leader_and_standby(&self) -> (Operator, Operator) {
+        let leader = self.join(&[]);
+        eventually("the first one leads", SOON, || leader.leads());
+        let standby = self.join(&[]);
+        // It is logged once the lease has been read.
+        standby.wait_for_log(&format!("standing by, lease is held by {}", leader.identity));
+        (leader, standby)
+    }
+
+    fn field(&self, path: &str) -> String {
+        let path = format!("jsonpath={{.{path}}}");
+        self.cluster
+            .kubectl(&["get", "lease", "-n", OPERATOR_NAMESPACE, &self.lease, "-o", &path])
+            .unwrap()
+    }
+
+    fn holders(&self) -> Vec<Option<String>> {
+        self.holders.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Election {
+    fn drop(&mut self) {
+        let _best_effort = self.cluster.kubectl(&[
+            "delete",
+            "lease",
+            "-n",
+            OPERATOR_NAMESPACE,
+            &self.lease,
+            "--ignore-not-found",
+        ]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_leader_is_killed_the_standby_leads_within_the_lease_time() {
+    let election = Election::start().await;
+    let (mut leader, standby) = election.leader_and_standby();
+    let duration = election.field("spec.leaseDurationSeconds");
+    assert_eq!(
+        (election.field("spec.holderIdentity"), duration),
+        (leader.identity.clone(), LEASE_DURATION.as_secs().to_string())
+    );
+    leader.signal(Signal::KILL);
+    let took = eventually("the standby leads", SOON, || standby.leads());
+    assert!(took < LEASE_DURATION + SLACK, "took {took:?}");
+    assert!(
+        took > LEASE_DURATION / 3,
+        "took {took:?}, while the dead leader could still have been alive"
+    );
+    assert!(!leader.runs());
+    assert_eq!(election.field("spec.leaseTransitions"), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_leader_is_stopped_the_standby_leads_at_once() {
+    let election = Election::start().await;
+    let (mut leader, standby) = election.leader_and_standby();
+    let start = Instant::now();
+    leader.signal(Signal::TERM);
+    eventually("the standby leads", Duration::from_secs(2), || standby.leads());
+    println!("handed over in {:?}", start.elapsed());
+    assert_eq!(leader.wait(SOON).code(), Some(0));
+    leader.wait_for_log("released lease");
+    assert_eq!(election.field("spec.holderIdentity"), standby.identity);
+    assert!(
+        election.holders().contains(&None),
+        "the lease was free in between: {:?}",
+        election.holders()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_is_stopped_leaves_the_lease_alone() {
+    let election = Election::start().await;
+    let (leader, mut standby) = election.leader_and_standby();
+    standby.signal(Signal::INT);
+    assert_eq!(standby.wait(SOON).code(), Some(0));
+    assert!(leader.leads());
+    assert_eq!(election.field("spec.holderIdentity"), leader.identity);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_was_paused_beyond_its_term_ends_and_writes_nothing() {
+    let election = Election::start().await;
+    let (mut leader, standby) = election.leader_and_standby();
+    leader.signal(Signal::STOP);
+    eventually("the standby leads", SOON, || standby.leads());
+    let before = election.holders().len();
+    leader.signal(Signal::CONT);
+    assert_eq!(leader.wait(SOON).code(), Some(3));
+    leader.wait_for_log(&format!("lost the lease {OPERATOR_NAMESPACE}/{}", election.lease));
+    // Two more renewals, so that a late write of the first one would have been seen.
+    eventually("the standby renews", SOON, || election.holders().len() >= before + 2);
+    let after = &election.holders()[before..];
+    assert!(
+        after.iter().all(|holder| holder.as_deref() == Some(&standby.identity)),
+        "{after:?}"
+    );
+    assert!(standby.leads());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_lease_comes_back_with_the_same_leader() {
+    let election = Election::start().await;
+    let (leader, standby) = election.leader_and_standby();
+    election
+        .cluster
+        .kubectl(&["delete", "lease", "-n", OPERATOR_NAMESPACE, &election.lease])
+        .unwrap();
+    eventually("the leader recreates it", Duration::from_secs(2), || {
+        election
+            .holders()
+            .iter()
+            .rev()
+            .take_while(|holder| holder.is_some())
+            .count()
+            > 0
+            && election.holders().contains(&None)
+    });
+    eventually("it is renewed", SOON, || !election.field("spec.renewTime").is_empty());
+    assert_eq!(election.field("spec.holderIdentity"), leader.identity);
+    assert!(leader.leads());
+    assert!(!standby.leads());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_lease_was_taken_ends_at_once() {
+    let election = Election::start().await;
+    let mut leader = election.join(&["--lease-duration=1h"]);
+    eventually("it leads", SOON, || leader.leads());
+    let patch = r#"{"spec": {"holderIdentity": "someone-else"}}"#;
+    let lease = &election.lease;
+    election
+        .cluster
+        .kubectl(&[
+            "patch",
+            "lease",
+            "-n",
+            OPERATOR_NAMESPACE,
+            lease,
+            "--type=merge",
+            "-p",
+            patch,
+        ])
+        .unwrap();
+    assert_eq!(leader.wait(Duration::from_secs(5)).code(), Some(3));
+    leader.wait_for_log("it is held by someone-else");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_carries_on_when_someone_edits_its_lease() {
+    let election = Election::start().await;
+    let leader = election.join(&[]);
+    eventually("it leads", SOON, || leader.leads());
+    let lease = &election.lease;
+    election
+        .cluster
+        .kubectl(&["annotate", "lease", "-n", OPERATOR_NAMESPACE, lease, "note=kept"])
+        .unwrap();
+    let before = election.field("spec.renewTime");
+    eventually("it is renewed", SOON, || election.field("spec.renewTime") != before);
+    assert_eq!(election.field("metadata.annotations.note"), "kept");
+    assert!(leader.leads());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_twins_with_one_name_only_one_leads() {
+    let election = Election::start().await;
+    let first = election.join(&["--identity=twin"]);
+    eventually("the first one leads", SOON, || first.leads());
+    let second = election.join(&["--identity=twin"]);
+    let before = election.holders().len();
+    eventually("the lease is renewed past its first term", SOON, || {
+        election.holders().len() >= before + 5
+    });
+    assert!(first.leads() && !second.leads());
+}
+
+/// Needs a cluster of its own, since it takes the API server away.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_costs_the_lead_only_if_it_outlasts_the_term() {
+    let _alone = CONTROL_PLANES.write().await;
+    let election = Election::start_on(Cluster::start(Options::default()).await.unwrap(), None).await;
+    let (mut leader, mut standby) = election.leader_and_standby();
+    let mut patient = election.join(&["--lease-name=patient", "--lease-duration=5m"]);
+    eventually("the patient one leads", SOON, || patient.leads());
+
+    election.cluster.stop_component(Component::KubeApiserver).unwrap();
+    let start = Instant::now();
+    assert_eq!(leader.wait(SOON).code(), Some(3));
+    assert!(start.elapsed() < LEASE_DURATION, "{:?}", start.elapsed());
+    leader.wait_for_log("it could not be renewed within 4s");
+    election
+        .cluster
+        .start_component(Component::KubeApiserver)
+        .await
+        .unwrap();
+
+    eventually("the standby leads", SOON, || standby.leads());
+    assert!(patient.runs() && standby.runs());
+    assert!(patient.leads(), "its term outlasted the outage");
+}

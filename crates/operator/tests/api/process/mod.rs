@@ -1,0 +1,4 @@
+//! The process itself: start-up, readiness, leader election, shutdown.
+
+mod leader_election;
+mod startup;

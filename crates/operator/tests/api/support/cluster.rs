@@ -1,0 +1,75 @@
+//! What tests ask of a cluster: the CRDs and the permissions that the operator is shipped with, and namespaces.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::PostParams;
+use localkube::Cluster;
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use super::{SOON, eventually, unique};
+
+/// The namespace of the shipped service account, and of the leases it may use.
+pub const OPERATOR_NAMESPACE: &str = "firebolt-system";
+const RBAC: &str = include_str!("../../../../../deploy/rbac.yaml");
+
+/// Whether the CRDs are installed and which kubeconfig the operator has, by the folder of the cluster. One kubeconfig for
+/// all tests, because each new one replaces the file.
+static PREPARED: LazyLock<Mutex<BTreeMap<PathBuf, PathBuf>>> = LazyLock::new(Mutex::default);
+
+/// Installs CRDs and permissions, once for each cluster, and returns the kubeconfig of the operator.
+pub async fn prepare(cluster: &Cluster) -> PathBuf {
+    let mut prepared = PREPARED.lock().await;
+    if let Some(kubeconfig) = prepared.get(cluster.dir()) {
+        return kubeconfig.clone();
+    }
+    install_crds(cluster);
+    let kubeconfig = service_account(cluster).await;
+    prepared.insert(cluster.dir().to_owned(), kubeconfig.clone());
+    kubeconfig
+}
+
+/// Installs the shipped permissions and returns the kubeconfig of the shipped service account.
+pub async fn service_account(cluster: &Cluster) -> PathBuf {
+    cluster
+        .kubectl_with_input(&["apply", "--server-side", "-f", "-"], RBAC)
+        .unwrap();
+    cluster
+        .service_account_kubeconfig(OPERATOR_NAMESPACE, "firebolt-operator")
+        .await
+        .unwrap()
+}
+
+/// Installs the CRDs as the binary prints them, and waits until they are served.
+pub fn install_crds(cluster: &Cluster) {
+    let printed = Command::new(env!("CARGO_BIN_EXE_firebolt-operator"))
+        .arg("crds")
+        .output()
+        .unwrap();
+    assert!(printed.status.success());
+    let text = String::from_utf8(printed.stdout).unwrap();
+    // A test may have changed them by hand.
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    cluster.kubectl_with_input(&apply, &text).unwrap();
+    let names = ["engines", "instances", "engineclasses"].map(|kind| format!("crd/firebolt{kind}.compute.firebolt.io"));
+    let [engines, instances, classes] = names.each_ref().map(String::as_str);
+    // kubectl gives up at once on a CRD that has no conditions yet.
+    eventually("the CRDs are served", SOON, || {
+        cluster
+            .kubectl(&["wait", "--for=condition=Established", engines, instances, classes])
+            .is_ok()
+    });
+}
+
+/// Creates a namespace of its own for a test. It stays, like everything in it: the cluster goes with the tests.
+pub async fn namespace(cluster: &Cluster) -> String {
+    let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": unique("operator") } })).unwrap();
+    let namespaces = Api::all(cluster.client().await.unwrap());
+    let created: Namespace = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    created.metadata.name.unwrap()
+}

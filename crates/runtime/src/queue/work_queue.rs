@@ -1,0 +1,370 @@
+//! The work queue of one controller. The time is an argument.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+
+use tokio::time::Instant;
+
+use super::metrics::QueueMetrics;
+use super::priority::Priority;
+
+/// Urgent reconciles at a time: far more than are ever expected, but a storm must not open a connection for each.
+const URGENT_WORKERS: usize = 64;
+
+/// When to reconcile an object again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requeue {
+    /// When, even if nothing changes. Never if none.
+    pub at: Option<Instant>,
+    /// Not before then, whatever changes, unless it is urgent: a failed reconcile must not be triggered again by its own
+    /// writes.
+    pub not_before: Option<Instant>,
+    /// The reconcile could not do its work: the next one has the same priority.
+    pub keep_priority: bool,
+}
+
+/// The objects to reconcile. At most one reconcile of an object runs at a time; changes that arrive meanwhile lead to one
+/// more.
+#[derive(Debug)]
+pub struct WorkQueue<K> {
+    workers: usize,
+    metrics: QueueMetrics,
+    urgent: VecDeque<K>,
+    normal: VecDeque<K>,
+    /// The priority of each queued object, and since when it is queued.
+    queued: HashMap<K, (Priority, Instant)>,
+    /// The objects being reconciled, and with which priority.
+    running: HashMap<K, Priority>,
+    /// The objects to reconcile once more when the running reconcile ends.
+    dirty: HashMap<K, Priority>,
+    timers: BTreeSet<(Instant, K)>,
+    timer_of: HashMap<K, Instant>,
+    /// The objects whose timer is for an urgent reconcile that could not do its work.
+    urgent_timers: HashSet<K>,
+    /// The objects that are throttled until then, unless they become urgent.
+    not_before: HashMap<K, Instant>,
+}
+
+impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
+    /// An empty queue for so many normal reconciles at a time.
+    #[must_use]
+    pub fn new(workers: usize, metrics: QueueMetrics) -> Self {
+        Self {
+            workers: workers.max(1),
+            metrics,
+            urgent: VecDeque::new(),
+            normal: VecDeque::new(),
+            queued: HashMap::new(),
+            running: HashMap::new(),
+            dirty: HashMap::new(),
+            timers: BTreeSet::new(),
+            timer_of: HashMap::new(),
+            urgent_timers: HashSet::new(),
+            not_before: HashMap::new(),
+        }
+    }
+
+    /// Adds an object.
+    pub fn add(&mut self, key: K, priority: Priority, now: Instant) {
+        if self.running.contains_key(&key) {
+            let priority = self.dirty.get(&key).map_or(priority, |known| priority.min(*known));
+            self.dirty.insert(key, priority);
+            return;
+        }
+        match priority {
+            Priority::Urgent => drop(self.not_before.remove(&key)),
+            Priority::Normal => {
+                if let Some(&not_before) = self.not_before.get(&key) {
+                    let at = self.timer_of.get(&key).map_or(not_before, |at| not_before.min(*at));
+                    self.set_timer(key, at);
+                    return;
+                }
+            }
+        }
+        let since = match (self.queued.get(&key), priority) {
+            (None, _) => {
+                self.metrics.added();
+                now
+            }
+            // Its place in the queue of normal priority is skipped.
+            (Some((Priority::Normal, since)), Priority::Urgent) => *since,
+            (Some((Priority::Urgent, _)), _) | (Some((Priority::Normal, _)), Priority::Normal) => return,
+        };
+        match priority {
+            Priority::Urgent => self.urgent.push_back(key.clone()),
+            Priority::Normal => self.normal.push_back(key.clone()),
+        }
+        self.queued.insert(key, (priority, since));
+    }
+
+    /// The next object to reconcile, if a worker is free. The caller calls [`Self::done`] afterwards.
+    pub fn next(&mut self, now: Instant) -> Option<K> {
+        self.fire_timers(now);
+        let (key, priority) = self
+            .pop(Priority::Urgent, now)
+            .or_else(|| self.pop(Priority::Normal, now))?;
+        self.unset_timer(&key);
+        self.urgent_timers.remove(&key);
+        self.running.insert(key.clone(), priority);
+        Some(key)
+    }
+
+    /// The reconcile of an object has ended.
+    pub fn done(&mut self, key: &K, requeue: Requeue, now: Instant) {
+        let priority = self.running.remove(key);
+        if let Some(at) = requeue.at {
+            self.set_timer(key.clone(), at);
+        }
+        if requeue.keep_priority && priority == Some(Priority::Urgent) {
+            self.urgent_timers.insert(key.clone());
+        }
+        if let Some(not_before) = requeue.not_before {
+            self.not_before.insert(key.clone(), not_before);
+        }
+        if let Some(priority) = self.dirty.remove(key) {
+            self.add(key.clone(), priority, now);
+        }
+    }
+
+    /// Exports how many objects of each priority wait for a worker, and how many have a timer.
+    pub fn measure(&self) {
+        let urgent = self
+            .queued
+            .values()
+            .filter(|(priority, _)| *priority == Priority::Urgent);
+        let urgent = urgent.count();
+        self.metrics.set_depth(Priority::Urgent, urgent);
+        self.metrics.set_depth(Priority::Normal, self.queued.len() - urgent);
+        self.metrics.set_scheduled(self.timers.len());
+    }
+
+    /// When the next timer fires.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    fn fire_timers(&mut self, now: Instant) {
+        while let Some((at, key)) = self.timers.first().cloned()
+            && at <= now
+        {
+            self.unset_timer(&key);
+            self.not_before.remove(&key);
+            let priority = if self.urgent_timers.remove(&key) {
+                Priority::Urgent
+            } else {
+                Priority::Normal
+            };
+            self.add(key, priority, now);
+        }
+    }
+
+    fn set_timer(&mut self, key: K, at: Instant) {
+        self.unset_timer(&key);
+        self.timers.insert((at, key.clone()));
+        self.timer_of.insert(key, at);
+    }
+
+    fn unset_timer(&mut self, key: &K) {
+        if let Some((key, at)) = self.timer_of.remove_entry(key) {
+            self.timers.remove(&(at, key));
+        }
+    }
+
+    fn pop(&mut self, priority: Priority, now: Instant) -> Option<(K, Priority)> {
+        let limit = match priority {
+            Priority::Urgent => URGENT_WORKERS,
+            Priority::Normal => self.workers,
+        };
+        let busy = self.running.values().filter(|&&running| running == priority).count();
+        if busy >= limit {
+            return None;
+        }
+        loop {
+            let key = match priority {
+                Priority::Urgent => self.urgent.pop_front(),
+                Priority::Normal => self.normal.pop_front(),
+            }?;
+            // Otherwise it is no longer queued, or has become urgent since.
+            if let Some(&(queued, since)) = self.queued.get(&key)
+                && queued == priority
+            {
+                self.queued.remove(&key);
+                self.metrics.waited(now.saturating_duration_since(since));
+                return Some((key, priority));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(at: Instant) -> Requeue {
+        Requeue {
+            at: Some(at),
+            ..Requeue::default()
+        }
+    }
+
+    fn with_workers(workers: usize) -> WorkQueue<&'static str> {
+        WorkQueue::new(workers, QueueMetrics::default())
+    }
+
+    fn drain(queue: &mut WorkQueue<&'static str>, now: Instant) -> Vec<&'static str> {
+        std::iter::from_fn(|| queue.next(now)).collect()
+    }
+
+    #[test]
+    fn objects_are_reconciled_in_order_and_once() {
+        let (mut queue, now) = (with_workers(9), Instant::now());
+        for key in ["b", "a", "b"] {
+            queue.add(key, Priority::Normal, now);
+        }
+        assert_eq!(drain(&mut queue, now), ["b", "a"]);
+    }
+
+    #[test]
+    fn workers_limit_normal_reconciles_and_not_urgent_ones() {
+        let (mut queue, now) = (with_workers(1), Instant::now());
+        queue.add("a", Priority::Normal, now);
+        queue.add("b", Priority::Normal, now);
+        queue.add("c", Priority::Urgent, now);
+        queue.add("d", Priority::Urgent, now);
+        assert_eq!(drain(&mut queue, now), ["c", "d", "a"]);
+        queue.done(&"c", Requeue::default(), now);
+        assert_eq!(queue.next(now), None, "an urgent reconcile frees no worker");
+        queue.done(&"a", Requeue::default(), now);
+        assert_eq!(queue.next(now), Some("b"));
+    }
+
+    #[test]
+    fn an_object_that_becomes_urgent_overtakes_and_is_reconciled_once() {
+        let (mut queue, now) = (with_workers(1), Instant::now());
+        for key in ["a", "b", "c"] {
+            queue.add(key, Priority::Normal, now);
+        }
+        queue.add("c", Priority::Urgent, now);
+        assert_eq!(queue.next(now), Some("c"));
+        queue.done(&"c", Requeue::default(), now);
+        assert_eq!(queue.next(now), Some("a"));
+        queue.done(&"a", Requeue::default(), now);
+        assert_eq!(queue.next(now), Some("b"));
+        queue.done(&"b", Requeue::default(), now);
+        assert_eq!(queue.next(now), None);
+    }
+
+    #[test]
+    fn changes_during_a_reconcile_lead_to_one_more() {
+        let (mut queue, now) = (with_workers(4), Instant::now());
+        queue.add("a", Priority::Normal, now);
+        assert_eq!(queue.next(now), Some("a"));
+        queue.add("a", Priority::Normal, now);
+        queue.add("a", Priority::Urgent, now);
+        assert_eq!(queue.next(now), None, "one reconcile at a time");
+        queue.done(&"a", Requeue::default(), now);
+        queue.add("b", Priority::Normal, now);
+        assert_eq!(drain(&mut queue, now), ["a", "b"]);
+        queue.done(&"a", Requeue::default(), now);
+        assert_eq!(queue.next(now), None);
+    }
+
+    #[test]
+    fn a_timer_fires_once_and_the_last_one_counts() {
+        let (mut queue, now) = (with_workers(4), Instant::now());
+        let later = |seconds| now + Duration::from_secs(seconds);
+        queue.add("a", Priority::Normal, now);
+        queue.next(now);
+        queue.done(&"a", at(later(5)), now);
+        assert_eq!(queue.next_timer(), Some(later(5)));
+        assert_eq!(queue.next(later(4)), None);
+        assert_eq!(queue.next(later(5)), Some("a"));
+        assert_eq!(queue.next_timer(), None);
+        queue.done(&"a", at(later(9)), now);
+        queue.add("a", Priority::Normal, now);
+        assert_eq!(queue.next(later(6)), Some("a"), "a change comes before the timer");
+        assert_eq!(queue.next_timer(), None, "and the reconcile sets its own");
+        queue.done(&"a", Requeue::default(), now);
+        assert_eq!(queue.next(later(10)), None);
+    }
+
+    #[test]
+    fn the_last_reconcile_sets_the_timer() {
+        let (mut queue, now) = (with_workers(4), Instant::now());
+        queue.add("a", Priority::Normal, now);
+        queue.next(now);
+        queue.done(&"a", at(now + Duration::from_secs(5)), now);
+        queue.done(&"a", at(now + Duration::from_secs(2)), now);
+        assert_eq!(queue.next_timer(), Some(now + Duration::from_secs(2)));
+        assert_eq!(queue.timers.len(), 1);
+    }
+
+    #[test]
+    fn a_throttled_object_is_reconciled_early_only_if_it_is_urgent() {
+        let (mut queue, now) = (with_workers(4), Instant::now());
+        let later = |seconds| now + Duration::from_secs(seconds);
+        let failed = Requeue {
+            at: Some(later(60)),
+            not_before: Some(later(2)),
+            ..Requeue::default()
+        };
+        queue.add("a", Priority::Normal, now);
+        queue.next(now);
+        queue.add("a", Priority::Normal, now);
+        queue.done(&"a", failed, now);
+        assert_eq!(queue.next(later(1)), None, "changed during the reconcile");
+        queue.add("a", Priority::Normal, now);
+        assert_eq!(queue.next(later(1)), None, "changed after the reconcile");
+        assert_eq!(queue.next_timer(), Some(later(2)));
+        assert_eq!(queue.next(later(2)), Some("a"));
+        queue.done(&"a", Requeue::default(), now);
+        queue.add("a", Priority::Normal, now);
+        assert_eq!(queue.next(later(2)), Some("a"), "no longer throttled");
+        queue.done(&"a", failed, now);
+        queue.add("a", Priority::Urgent, now);
+        assert_eq!(queue.next(now), Some("a"));
+    }
+
+    #[test]
+    fn the_timer_of_a_throttled_object_stands_if_nothing_changes() {
+        let (mut queue, now) = (with_workers(4), Instant::now());
+        let later = |seconds| now + Duration::from_secs(seconds);
+        queue.add("a", Priority::Normal, now);
+        queue.next(now);
+        queue.done(
+            &"a",
+            Requeue {
+                at: Some(later(60)),
+                not_before: Some(later(2)),
+                ..Requeue::default()
+            },
+            now,
+        );
+        assert_eq!(queue.next_timer(), Some(later(60)));
+        assert_eq!(queue.next(later(60)), Some("a"));
+        assert!(queue.not_before.is_empty());
+    }
+
+    #[test]
+    fn an_urgent_reconcile_that_could_not_do_its_work_stays_urgent() {
+        let (mut queue, now) = (with_workers(1), Instant::now());
+        let unfinished = Requeue {
+            at: Some(now),
+            keep_priority: true,
+            ..Requeue::default()
+        };
+        queue.add("busy", Priority::Normal, now);
+        queue.next(now);
+        queue.add("wake", Priority::Urgent, now);
+        assert_eq!(queue.next(now), Some("wake"));
+        queue.done(&"wake", unfinished, now);
+        assert_eq!(queue.next(now), Some("wake"), "all workers are busy");
+        queue.done(&"wake", at(now), now);
+        assert_eq!(queue.next(now), None, "it has done its work");
+        queue.done(&"busy", unfinished, now);
+        assert_eq!(queue.next(now), Some("wake"));
+    }
+}

@@ -1,0 +1,3 @@
+//! Development only: what the tests of several crates share.
+
+pub mod model;

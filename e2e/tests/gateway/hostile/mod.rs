@@ -1,0 +1,4 @@
+//! Clients and agents that misbehave.
+
+mod agents;
+mod clients;

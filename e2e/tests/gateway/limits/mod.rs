@@ -1,0 +1,4 @@
+//! Limits on clients.
+
+mod concurrency;
+mod connections;

@@ -1,0 +1,4 @@
+//! What the gateway reports about itself.
+
+mod access_log;
+mod ports;

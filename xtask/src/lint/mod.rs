@@ -1,0 +1,64 @@
+//! `cargo xtask lint-deps` and `cargo xtask lint-words`: rules of the design that neither the compiler nor clippy checks.
+
+mod cycles;
+mod walls;
+mod words;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use crate::Outcome;
+
+#[derive(clap::Args)]
+pub(crate) struct WordsArgs {
+    /// List every line that has a word to replace, below these folders or files if any are named
+    #[arg(long)]
+    list: bool,
+    /// Fail if a word is left
+    #[arg(long)]
+    deny: bool,
+    /// Folders or files to search. The default is everything
+    paths: Vec<String>,
+}
+
+/// Checks the walls between crates, that modules form no cycles, and the words in folders that are free of the old dialect.
+pub(crate) fn deps(root: &Path) -> Outcome {
+    report("the walls have gaps", &walls::faults(root)?)?;
+    report("modules form cycles", &cycles::faults(root)?)?;
+    report("words have a better one", &words::faults(root)?)
+}
+
+/// Counts the words of the old dialect.
+pub(crate) fn words(root: &Path, arguments: &WordsArgs) -> Outcome {
+    let found = words::search(root, &arguments.paths)?;
+    print!("{}", words::table(&found));
+    if arguments.list {
+        print!("{}", words::list(&found));
+    }
+    if arguments.deny && !found.is_empty() {
+        return Err("words are left that have a better one: see `cargo xtask lint-words --list`".into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(title: &str, faults: &[String]) -> Outcome {
+    if faults.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(format!("{title}:\n- {}", faults.join("\n- ")).into())
+}
+
+/// What `git` prints, run with these arguments in the repository. Failing without a complaint is how `git grep` says that
+/// it found nothing.
+fn git(root: &Path, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
+    output(Command::new("git").args(arguments).current_dir(root))
+}
+
+fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
+    let output = command.output()?;
+    if !output.status.success() && !output.stderr.is_empty() {
+        return Err(format!("run {command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
