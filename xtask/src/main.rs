@@ -45,7 +45,7 @@ enum Task {
     Test(test::Arguments),
     /// Run a whole cluster on this machine with the operator in it, and scale an engine under load (needs root)
     Demo(demo::Arguments),
-    /// Measure what users wait for, and compare it with the targets (takes some minutes)
+    /// Run the benchmarks and compare the results with the targets (about 15 minutes)
     Bench(bench::Arguments),
     /// Renew the files that follow from the code: CRDs, API reference
     Generate(generate::Args),

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 const CONDITIONS: &str = include_str!("../../crates/api/src/condition.rs");
+const ENGINE_TYPES: &str = include_str!("../../crates/api/src/types/engine.rs");
 const INSTANCE_TYPES: &str = include_str!("../../crates/api/src/types/instance.rs");
 const CLASSES: &str = include_str!("../../docs/operations/classes.md");
+const ENGINES: &str = include_str!("../../docs/operations/engines.md");
 const INSTANCES: &str = include_str!("../../docs/operations/instances.md");
 
 /// The variants of an enum, from its source: not all of the documented crates are linked here.
@@ -33,6 +35,22 @@ fn every_reason_of_an_instance_has_its_row_and_no_other_has() {
     let known = variants(CONDITIONS, "InstanceReason");
     assert!(known.contains("DeletionBlocked"), "{known:?}");
     assert_eq!(documented(INSTANCES, "Why an instance is not ready"), known);
+}
+
+/// The table is about `Ready`, so it lacks the reason of `InstanceReady` when that is True.
+#[test]
+fn every_reason_of_an_engine_that_is_not_ready_has_its_row_and_no_other_has() {
+    let mut known = variants(CONDITIONS, "EngineReason");
+    assert!(known.contains("StatefulSetWarning"), "{known:?}");
+    assert!(known.remove("InstanceReady"));
+    assert_eq!(documented(ENGINES, "Why an engine is not ready"), known);
+}
+
+#[test]
+fn every_reason_of_auto_stop_has_its_row_and_no_other_has() {
+    let known = variants(ENGINE_TYPES, "AutoStopReason");
+    assert!(known.contains("Idle"), "{known:?}");
+    assert_eq!(documented(ENGINES, "Stopping and waking"), known);
 }
 
 #[test]

@@ -13,13 +13,13 @@ pub enum Fault {
     #[error("the metrics are not UTF-8 text")]
     NotText,
     /// A gauge is missing.
-    #[error("the metrics have no {0}")]
+    #[error("the metric {0} is missing")]
     Missing(&'static str),
     /// A line of a gauge does not follow the format.
     #[error("the metrics have a malformed line for {0}")]
     Malformed(&'static str),
     /// The value of a gauge is not a count.
-    #[error("the metrics say {value:?} for {gauge}, which is no count")]
+    #[error("the metric {gauge} has the value {value:?}, which is not a count")]
     NotACount {
         /// The gauge.
         gauge: &'static str,
@@ -127,9 +127,9 @@ mod tests {
     }
 
     #[rstest]
-    #[case::empty("", "have no firebolt_running_queries")]
-    #[case::one_missing("firebolt_running_queries 0\n", "have no firebolt_suspended_queries")]
-    #[case::only_in_a_comment("# firebolt_running_queries 0\n", "have no firebolt_running_queries")]
+    #[case::empty("", "firebolt_running_queries is missing")]
+    #[case::one_missing("firebolt_running_queries 0\n", "firebolt_suspended_queries is missing")]
+    #[case::only_in_a_comment("# firebolt_running_queries 0\n", "firebolt_running_queries is missing")]
     #[case::nan("firebolt_running_queries NaN\n", "\"NaN\"")]
     #[case::infinite("firebolt_running_queries +Inf\n", "\"+Inf\"")]
     #[case::negative("firebolt_running_queries -1\n", "\"-1\"")]

@@ -104,7 +104,7 @@ fn container(status: &ContainerStatus) -> Option<String> {
             // Every pod passes through both.
             "" | "ContainerCreating" | "PodInitializing" => None,
             "CrashLoopBackOff" => Some(format!(
-                "crashes again and again: container {name} {}, {} restarts",
+                "is in a crash loop: container {name} {}, {} restarts",
                 last_end(status),
                 status.restart_count
             )),
@@ -119,7 +119,7 @@ fn container(status: &ContainerStatus) -> Option<String> {
     }
     let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
     Some(format!(
-        "is down: container {name} ended with exit code {}",
+        "is not running: container {name} exited with code {}",
         ended.exit_code
     ))
 }
@@ -127,7 +127,7 @@ fn container(status: &ContainerStatus) -> Option<String> {
 fn last_end(status: &ContainerStatus) -> String {
     let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
     let Some(last) = last else {
-        return "ended".to_owned();
+        return "exited".to_owned();
     };
     let message = last
         .message
@@ -135,9 +135,9 @@ fn last_end(status: &ContainerStatus) -> String {
         .map(str::trim)
         .filter(|message| !message.is_empty());
     match (last.reason.as_deref(), message) {
-        (_, Some(message)) => format!("ended with exit code {} ({})", last.exit_code, sentence(message)),
-        (Some(reason), None) if reason != "Error" => format!("ended with exit code {} ({reason})", last.exit_code),
-        (_, None) => format!("ended with exit code {}", last.exit_code),
+        (_, Some(message)) => format!("exited with code {} ({})", last.exit_code, sentence(message)),
+        (Some(reason), None) if reason != "Error" => format!("exited with code {} ({reason})", last.exit_code),
+        (_, None) => format!("exited with code {}", last.exit_code),
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
     )]
     #[case::crash(
         waiting(&json!({ "reason": "CrashLoopBackOff", "message": "back-off 5m0s" })),
-        Some("Pod a-g0-0 crashes again and again: container engine ended with exit code 3 (no such file), 7 restarts.")
+        Some("Pod a-g0-0 is in a crash loop: container engine exited with code 3 (no such file), 7 restarts.")
     )]
     #[case::unschedulable(
         json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False", "message": "0/3 nodes are available." }] }),
@@ -275,7 +275,7 @@ mod tests {
     #[case::down(
         json!({ "phase": "Running", "containerStatuses": [{ "name": "engine", "ready": false, "restartCount": 1, "image": "", "imageID": "",
             "state": { "terminated": { "exitCode": 137 } } }] }),
-        Some("Pod a-g0-0 is down: container engine ended with exit code 137.")
+        Some("Pod a-g0-0 is not running: container engine exited with code 137.")
     )]
     fn a_pod_says_why_it_is_not_ready(#[case] status: Value, #[case] expected: Option<&str>) {
         assert_eq!(causes([&pod(&status)]), expected.into_iter().collect::<Vec<_>>());
@@ -292,7 +292,7 @@ mod tests {
             told[0],
             "Pod a-g0-0 (and 2 more) cannot start container engine: ErrImagePull: no such image."
         );
-        assert!(told[1].starts_with("Pod a-g0-0 crashes"), "{told:?}");
+        assert!(told[1].starts_with("Pod a-g0-0 is in a crash loop"), "{told:?}");
     }
 
     #[test]

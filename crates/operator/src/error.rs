@@ -55,7 +55,7 @@ pub enum Failure {
         limit: Duration,
     },
     /// The API server rejects the credentials.
-    #[error("cannot log in to the API server at {url}: {message}")]
+    #[error("cannot authenticate to the API server at {url}: {message}")]
     Unauthorized {
         /// The API server.
         url: String,
@@ -73,7 +73,7 @@ pub enum Failure {
         source: io::Error,
     },
     /// Signals cannot be caught.
-    #[error("cannot catch signals: {0}")]
+    #[error("cannot install signal handlers: {0}")]
     Signals(#[source] io::Error),
     /// Another process is the leader, or may become it.
     #[error("lost the lease {lease}: {reason}")]
@@ -122,8 +122,8 @@ impl Failure {
             }
             Self::Bind { flag, .. } => format!("Choose a free address with {flag}, or turn it off with {flag}=0."),
             Self::LeadershipLost { .. } => {
-                "Restart the process; it then is on standby. If this happens often, check the load of the API server and \
-                 the CPU limits, or raise --lease-duration."
+                "Restart the process; it then becomes a standby. If this happens often, check the load of the API server \
+                 and the CPU limits, or raise --lease-duration."
                     .to_owned()
             }
             Self::Signals(_) | Self::PartEnded { .. } => {

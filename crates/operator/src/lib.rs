@@ -23,6 +23,7 @@ pub mod pending;
 mod probe;
 pub mod process;
 mod process_metrics;
+mod random;
 pub mod settings;
 mod status_gauges;
 pub mod webhook;

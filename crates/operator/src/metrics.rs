@@ -21,6 +21,7 @@ use crate::engine_class::EngineClassMetrics;
 use crate::instance::InstanceMetrics;
 use crate::probe::Pool;
 use crate::process_metrics::ProcessMetrics;
+use crate::status_gauges::{KindGauges as _, Sources};
 use crate::webhook::WebhookMetrics;
 
 /// The prefix of metrics that no other operator has.
@@ -77,14 +78,10 @@ impl Metrics {
             "The version of the operator",
             Info::new([("version", version)]),
         );
-        own.register(
-            "cached_objects",
-            "Readable objects in the cache",
-            cached_objects.clone(),
-        );
+        own.register("cached_objects", "Objects in the caches", cached_objects.clone());
         own.register(
             "malformed_objects",
-            "Objects that cannot be read and are not reconciled",
+            "Objects that cannot be parsed and are not reconciled",
             malformed_objects.clone(),
         );
         own.register(
@@ -163,16 +160,11 @@ impl Metrics {
             }
             Role::Leader => {
                 leader.set(1);
-                let drain_failures = |engine: &_| probes.drain_failures(engine);
-                self.engines
-                    .gauges
-                    .fill(caches, self.engines.kind.controller.last_success(), drain_failures);
-                self.instances
-                    .gauges
-                    .fill(caches, self.instances.kind.controller.last_success());
-                self.engine_classes
-                    .gauges
-                    .fill(caches, self.engine_classes.kind.controller.last_success());
+                let sources = Sources { caches, probes };
+                let (engines, instances, classes) = (&self.engines, &self.instances, &self.engine_classes);
+                engines.gauges.fill(sources, engines.kind.controller.last_success());
+                instances.gauges.fill(sources, instances.kind.controller.last_success());
+                classes.gauges.fill(sources, classes.kind.controller.last_success());
             }
         }
         self.count(caches);

@@ -29,7 +29,7 @@ use crate::error::Failure;
 use crate::leader::{REMEDIES, lease_client};
 use crate::metrics::Metrics;
 use crate::pending::Pending;
-use crate::probe::Pool;
+use crate::probe::{self, Pool};
 use crate::settings::{Certificates, Environment, ListenAddress, Settings};
 use crate::webhook::Validator;
 use crate::webhook::certificates::{ServingCertificate, reload_from_files, reload_from_secret, run_controller};
@@ -100,7 +100,9 @@ impl Parts {
         let mut watches = JoinSet::new();
         let pending = Pending::default();
         let caches = Arc::new(informers::start(&client, &settings, &metrics, &mut watches, &pending));
-        let probes = engine::pool(client.clone(), &caches, &pending.engines, metrics.engines());
+        let engine_metrics = Arc::clone(metrics.engines());
+        let measure = Arc::new(move |duration, succeeded| engine_metrics.probed(duration, succeeded));
+        let probes = probe::pool(client.clone(), &caches, &pending.engines, measure);
         let (report, reports) = watch::channel(ElectionStatus::STANDBY);
         let (stop_work, stop_election) = (CancellationToken::new(), CancellationToken::new());
 

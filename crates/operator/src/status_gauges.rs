@@ -1,12 +1,60 @@
 //! The gauges that every kind has. They show the caches at the time of the export, so they need no upkeep and vanish with
 //! their object.
 
+use firebolt_runtime::ObjectKey;
+use firebolt_runtime::informer::{Store, Watched};
+use firebolt_runtime::reconciler::LastSuccess;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use strum::IntoEnumIterator;
+
+use crate::caches::Caches;
+use crate::probe::Pool;
+
+/// What gauges are read from.
+#[derive(Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    pub(crate) caches: &'a Caches,
+    pub(crate) probes: &'a Pool,
+}
+
+/// The gauges of one kind, of which each object has a set.
+pub(crate) trait KindGauges {
+    /// The kind.
+    type Object: Watched;
+
+    /// All objects of the kind.
+    fn objects<'a>(&self, caches: &'a Caches) -> &'a Store<Self::Object>;
+
+    /// The gauges that every kind has.
+    fn status(&self) -> &StatusGauges;
+
+    /// The labels of an object.
+    fn labels(&self, _object: &Self::Object, key: &ObjectKey) -> Labels {
+        vec![("namespace", key.namespace.clone()), ("name", key.name.clone())]
+    }
+
+    /// Shows an object, except for its last success.
+    fn show(&self, object: &Self::Object, key: &ObjectKey, labels: &Labels, sources: Sources);
+
+    /// Shows no object.
+    fn clear(&self);
+
+    /// Shows every readable object in the caches.
+    fn fill(&self, sources: Sources, last_success: &LastSuccess) {
+        self.clear();
+        for object in self.objects(sources.caches).all() {
+            let Ok(object) = &object.0 else { continue };
+            let key = ObjectKey::of(object);
+            let labels = self.labels(object, &key);
+            self.status().set_last_success(&labels, last_success.get(&key));
+            self.show(object, &key, &labels, sources);
+        }
+    }
+}
 
 /// Label names and values, in the order of the export.
 pub(crate) type Labels = Vec<(&'static str, String)>;

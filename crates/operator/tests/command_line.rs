@@ -30,7 +30,7 @@ fn help_tells_the_exit_codes() {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(0));
         assert!(
-            text(&output.stdout).contains("3  leadership was lost"),
+            text(&output.stdout).contains("3  lost the lease"),
             "{}",
             text(&output.stdout)
         );

@@ -7,8 +7,10 @@
 mod json;
 
 use std::io::{self, IsTerminal};
+use std::panic;
 
 use clap::ValueEnum;
+use tracing::error;
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::fmt::format::JsonFields;
@@ -37,6 +39,8 @@ pub fn parse_filter(text: &str) -> Result<String, String> {
 }
 
 /// Starts logging: by default as text on a terminal and as JSON elsewhere. `filter` was checked by [`parse_filter`].
+///
+/// A panic is logged as well, with the fields of the spans that it happened in: it ends a task and not the process.
 pub fn start(format: Option<LogFormat>, filter: &str) {
     let is_terminal = io::stderr().is_terminal();
     let format = format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
@@ -46,4 +50,12 @@ pub fn start(format: Option<LogFormat>, filter: &str) {
         LogFormat::Text => lines.with_ansi(is_terminal).with_target(false).init(),
         LogFormat::Json => lines.fmt_fields(JsonFields::new()).event_format(json::Flat).init(),
     }
+    panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let cause = panic.payload_as_str().unwrap_or("for an unknown reason");
+        error!(
+            place,
+            "a task panicked: {cause}. This is a bug. Please report it with the log."
+        );
+    }));
 }

@@ -79,7 +79,7 @@ pub(crate) async fn drain(queue: &HoldQueue, admin: SocketAddr, grace: Duration)
     let limit = grace.saturating_sub(EXIT_MARGIN);
     if timeout(limit, drain_envoy(admin, began)).await.is_err() {
         let waiting = queue.occupancy().waiting;
-        warn!(?limit, waiting, "timed out draining Envoy: the kubelet ends it");
+        warn!(?limit, waiting, "timed out draining Envoy: the kubelet will kill it");
     }
 }
 
@@ -88,7 +88,7 @@ async fn drain_envoy(admin: SocketAddr, began: Instant) {
     loop {
         if !failing && post(admin, "/healthcheck/fail").await {
             failing = true;
-            info!("draining Envoy: its health check fails from now on");
+            info!("draining Envoy: its health check now fails");
         }
         let clients = clients(admin).await;
         let passed = began.elapsed();
@@ -96,7 +96,7 @@ async fn drain_envoy(admin: SocketAddr, began: Instant) {
             Action::Wait => {}
             Action::EndEnvoy => {
                 if post(admin, "/quitquitquit").await {
-                    info!(?passed, ?clients, "drained Envoy and told it to exit");
+                    info!(?passed, ?clients, "drained Envoy, requested its exit");
                     return;
                 }
             }

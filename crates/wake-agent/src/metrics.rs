@@ -93,7 +93,11 @@ impl Metrics {
             "Memory in Envoy that held requests may occupy",
             self.waiting_bytes.clone(),
         );
-        registry.register("synced", "Whether the engines were ever listed", self.synced.clone());
+        registry.register(
+            "synced",
+            "1 after the first successful list of engines",
+            self.synced.clone(),
+        );
         // A series that has not been counted yet is zero, not absent.
         for answer in ANSWERS {
             drop(self.requests.get_or_create(&AnswerLabel { answer }));

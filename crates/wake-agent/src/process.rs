@@ -1,6 +1,5 @@
 //! Start, serve, drain.
 
-use std::panic;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -29,7 +28,6 @@ const THREADS: usize = 2;
 #[must_use]
 pub fn main(cli: Cli) -> ExitCode {
     logs::start(cli.log_format, &cli.log_level);
-    log_panics();
     match run_on_threads(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -37,18 +35,6 @@ pub fn main(cli: Cli) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// A panic does not end the process, so it has to be logged.
-fn log_panics() {
-    panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let cause = panic.payload_as_str().unwrap_or("for an unknown reason");
-        error!(
-            place,
-            "a task panicked: {cause}. This is a bug. Please report it with the log."
-        );
-    }));
 }
 
 fn run_on_threads(cli: Cli) -> Result<(), Failure> {

@@ -35,7 +35,7 @@ const FAULTS: [Fault; 5] = [
         engine: "crashing",
         applied_to: |engine| engine.env("STAND_IN_EXIT_CODE", "3"),
         reason: "Rolling",
-        words: &["crashes again and again", "container engine ended with exit code 3"],
+        words: &["is in a crash loop", "container engine exited with code 3"],
     },
     Fault {
         engine: "without-node",

@@ -29,7 +29,10 @@ const LINES: [(&str, &str); 42] = [
         "reconcile",
     ),
     (r"\b(the|of|many|two|all|several|how) passes\b", "reconciles"),
-    (r"\bPassError\b|\bmod pass;|\bpass::", "reconcile, ReconcileError"),
+    (
+        r"\bPassError\b|\bmod pass;|\bpass::|EveryPass\b",
+        "reconcile, ReconcileError",
+    ),
     (
         r"\bAgain::|(enum|struct) Again\b|\bDone::(Again|At|In)\b",
         "Requeue, Outcome",
@@ -73,7 +76,7 @@ const LINES: [(&str, &str); 42] = [
     (r"\b[Ss]trangers?\b", "unknown engine"),
     (r"\b[Bb]lind\b", "fail open"),
     (
-        r"\b[Ss]tamp(s|ed|ing)?\b|_stamps?\b|\bstamp_",
+        r"\b[Ss]tamp(s|ed|ing)?\b|_stamps?\b|\bstamp_|Stamp[A-Z]",
         "template-hash, config-hash or wake request",
     ),
     (r"[Ww]hat holds of\b", "current conditions of"),

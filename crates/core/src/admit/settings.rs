@@ -29,7 +29,7 @@ fn id(instance: &FireboltInstance) -> Option<Violation> {
     Some(Violation::new(
         "spec.id",
         ViolationKind::Invalid,
-        format!("The character {wrong:?} cannot be part of an id. Choose an id of printable characters, or none."),
+        format!("The character {wrong:?} is not allowed in an id. Use printable characters only, or omit spec.id."),
     ))
 }
 
@@ -152,7 +152,7 @@ mod tests {
     fn an_id_may_not_have_characters_that_no_file_can_hold(#[case] id: &str) {
         let mut instance = instance(&json!({}), &json!({}));
         instance.spec.id = Some(id.to_owned());
-        assert_rejected(&instance, "spec.id", ViolationKind::Invalid, "cannot be part of an id");
+        assert_rejected(&instance, "spec.id", ViolationKind::Invalid, "is not allowed in an id");
     }
 
     #[rstest]

@@ -6,6 +6,7 @@
 mod changes;
 pub mod engine;
 pub mod instance;
+pub mod warning;
 
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -124,7 +124,7 @@ fn usable<'a>(
             ))
         }
         Lookup::Unreadable(error) => Err(unready(format!(
-            "FireboltEngineClass {name} cannot be read: {error}. Correct it with `kubectl edit`."
+            "FireboltEngineClass {name} cannot be parsed: {error}. Correct it with `kubectl edit`."
         ))),
     }
 }
@@ -147,7 +147,7 @@ fn facts(engine: &FireboltEngine, instance: &Lookup<FireboltInstance>) -> Result
             return Err(not_ready(message));
         }
         Lookup::Unreadable(error) => {
-            let message = format!("FireboltInstance {name} cannot be read: {error}. Correct it with `kubectl edit`.");
+            let message = format!("FireboltInstance {name} cannot be parsed: {error}. Correct it with `kubectl edit`.");
             return Err(not_ready(message));
         }
     };

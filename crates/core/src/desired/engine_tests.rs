@@ -73,7 +73,7 @@ fn an_engine_with_everything_in_place_is_rendered() {
 
 #[rstest]
 #[case::missing(Lookup::Missing, "FireboltInstance i does not exist in namespace n. Create it")]
-#[case::unreadable(Lookup::Unreadable("spec: bad".to_owned()), "FireboltInstance i cannot be read: spec: bad.")]
+#[case::unreadable(Lookup::Unreadable("spec: bad".to_owned()), "FireboltInstance i cannot be parsed: spec: bad.")]
 #[case::no_id(instance("", "m:7000"), "FireboltInstance i has no spec.id yet")]
 #[case::no_endpoint(instance("01J", ""), "The metadata service of FireboltInstance i is not ready yet.")]
 fn without_its_instance_nothing_is_rendered(#[case] instance: Lookup<FireboltInstance>, #[case] says: &str) {
@@ -96,7 +96,7 @@ fn an_endpoint_of_its_own_needs_none_of_the_instance() {
 
 #[rstest]
 #[case::missing(Lookup::Missing, "FireboltEngineClass c does not exist in namespace n. Create it")]
-#[case::unreadable(Lookup::Unreadable("spec: bad".to_owned()), "FireboltEngineClass c cannot be read: spec: bad.")]
+#[case::unreadable(Lookup::Unreadable("spec: bad".to_owned()), "FireboltEngineClass c cannot be parsed: spec: bad.")]
 #[case::refused(
     class(&json!({ "template": { "spec": { "hostNetwork": true } } })),
     "The template of FireboltEngineClass c is rejected: spec.template.spec.hostNetwork: Forbidden:"

@@ -26,7 +26,7 @@ pub enum Bad {
     CountFromBeforeTheSwitch,
     StartAGenerationWhileDraining,
     RollWithoutCause,
-    StampEveryPass,
+    WriteStatusEveryReconcile,
     ParkOnMissingData,
     LeaveOrphans,
     StopWithoutNotice,
@@ -98,7 +98,7 @@ impl Bad {
             | Self::TrustCaches
             | Self::StartAGenerationWhileDraining
             | Self::RollWithoutCause
-            | Self::StampEveryPass
+            | Self::WriteStatusEveryReconcile
             | Self::LeaveOrphans => {}
         }
     }
@@ -138,7 +138,7 @@ impl Bad {
                     status.phase = Some(EnginePhase::Creating);
                 }
             }
-            Self::StampEveryPass => {
+            Self::WriteStatusEveryReconcile => {
                 plan.status = plan.status.take().or_else(|| before.cloned());
             }
             Self::LeaveOrphans => {

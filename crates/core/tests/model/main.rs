@@ -64,7 +64,7 @@ fn every_invariant_holds_with_auto_stop() {
 #[case(Bad::CountFromBeforeTheSwitch, 6)]
 #[case(Bad::StartAGenerationWhileDraining, 5)]
 #[case(Bad::RollWithoutCause, 7)]
-#[case(Bad::StampEveryPass, 8)]
+#[case(Bad::WriteStatusEveryReconcile, 8)]
 #[case(Bad::LeaveOrphans, 9)]
 #[case(Bad::StopWithoutNotice, 13)]
 fn a_mistake_in_a_rollout_is_found(#[case] bad: Bad, #[case] invariant: u8) {

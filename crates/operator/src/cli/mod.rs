@@ -22,7 +22,7 @@ Exit codes:
   0  stopped on request (SIGTERM or SIGINT)
   1  could not start, or failed while running; a second signal while stopping
   2  a flag is unknown or has an invalid value
-  3  leadership was lost; the process must be started again"
+  3  lost the lease; the process must be restarted"
     };
 }
 
@@ -113,7 +113,7 @@ pub struct RunArguments {
     )]
     pub namespaces: Scope,
 
-    /// Only manage Firebolt objects whose labels match, as in 'team=a,stage in (test,prod)' [default: all]
+    /// Only manage Firebolt objects whose labels match, for example 'team=a,stage in (test,prod)' [default: all]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_WATCH_LABEL_SELECTOR",
@@ -132,11 +132,11 @@ pub struct RunArguments {
         value_name = "COUNT",
         default_value_t = 8,
         value_parser = clap::value_parser!(u16).range(1..=1024),
-        help_heading = "Scope"
+        help_heading = "Controllers"
     )]
     pub workers: u16,
 
-    /// How long a new generation may take to become ready before its engine reports a stuck rollout, as in 15m
+    /// How long a new generation may take to become ready before its engine reports a stuck rollout, for example 15m
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_ROLLOUT_PROGRESS_DEADLINE", hide_env_values = true,
@@ -215,7 +215,8 @@ pub struct RunArguments {
     )]
     pub wake_agent_image: String,
 
-    /// Registry, with an optional path, that replaces the registry of the images above, as in mirror.example/firebolt
+    /// Registry, with an optional path, that replaces the registry of the images above, for example
+    /// mirror.example/firebolt
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_IMAGE_REGISTRY", hide_env_values = true,
@@ -236,7 +237,7 @@ pub struct RunArguments {
     )]
     pub image_pull_secrets: Vec<String>,
 
-    /// Maximum CPU that the engine container of an engine may request, as in 32 [default: no limit]
+    /// Maximum CPU that the engine container of an engine may request, for example 32 [default: no limit]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_ENGINE_MAX_CPU",
@@ -248,7 +249,7 @@ pub struct RunArguments {
     )]
     pub engine_max_cpu: Maximum,
 
-    /// Maximum memory that the engine container of an engine may request, as in 256Gi [default: no limit]
+    /// Maximum memory that the engine container of an engine may request, for example 256Gi [default: no limit]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_ENGINE_MAX_MEMORY",
@@ -260,7 +261,8 @@ pub struct RunArguments {
     )]
     pub engine_max_memory: Maximum,
 
-    /// Maximum ephemeral storage that the engine container of an engine may request, as in 10Ti [default: no limit]
+    /// Maximum ephemeral storage that the engine container of an engine may request, for example 10Ti [default: no
+    /// limit]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_ENGINE_MAX_EPHEMERAL_STORAGE",
@@ -305,13 +307,13 @@ pub struct RunArguments {
     )]
     pub webhook_bind_address: ListenAddress,
 
-    /// Folder with tls.crt and tls.key of the webhook server, reloaded when they change [default: the operator issues its own
-    /// certificates]
+    /// Directory with tls.crt and tls.key of the webhook server, reloaded when they change [default: the operator issues its
+    /// own certificates]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_WEBHOOK_CERT_DIR",
         hide_env_values = true,
-        value_name = "FOLDER",
+        value_name = "DIR",
         help_heading = "Admission"
     )]
     pub webhook_cert_dir: Option<PathBuf>,
@@ -351,7 +353,7 @@ pub struct RunArguments {
     )]
     pub webhook_configuration: String,
 
-    /// Validity of the certificates that the operator issues, as in 2160h; they are renewed after two thirds of it
+    /// Validity of the certificates that the operator issues, for example 2160h; they are renewed after two thirds of it
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_WEBHOOK_CERT_VALIDITY", hide_env_values = true,
@@ -398,7 +400,7 @@ pub struct RunArguments {
     )]
     pub lease_namespace: Option<String>,
 
-    /// How long after the last renewal by the leader another replica takes over, as in 15s or 1m
+    /// How long after the last renewal by the leader another replica takes over, for example 15s or 1m
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_LEASE_DURATION", hide_env_values = true,
@@ -435,7 +437,7 @@ pub struct RunArguments {
     )]
     pub log_format: Option<LogFormat>,
 
-    /// What to log: error, warn, info, debug or trace, or per module as in `info,firebolt_runtime::leader=debug`
+    /// What to log: error, warn, info, debug or trace, or per module, for example `info,firebolt_runtime::leader=debug`
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_LOG_LEVEL", hide_env_values = true,

@@ -8,7 +8,7 @@ use firebolt_runtime::{ObjectKey, ReconcileError};
 use kube::core::Status;
 use serde_json::{Value, json};
 
-pub(super) fn defaults() -> Defaults {
+pub(crate) fn defaults() -> Defaults {
     Defaults {
         engine_image: "engine:1".to_owned(),
         ui_image: "ui:1".to_owned(),
@@ -21,7 +21,7 @@ pub(super) fn defaults() -> Defaults {
     }
 }
 
-pub(super) fn facts() -> InstanceFacts {
+pub(crate) fn facts() -> InstanceFacts {
     InstanceFacts {
         id: "01J".to_owned(),
         metadata_endpoint: "m:7000".to_owned(),
@@ -29,7 +29,7 @@ pub(super) fn facts() -> InstanceFacts {
 }
 
 /// An engine of which only the status matters.
-pub(super) fn engine_with(status: Value) -> FireboltEngine {
+pub(crate) fn engine_with(status: Value) -> FireboltEngine {
     FireboltEngine {
         status: serde_json::from_value(status).unwrap(),
         ..FireboltEngine::default()
@@ -37,13 +37,13 @@ pub(super) fn engine_with(status: Value) -> FireboltEngine {
 }
 
 /// The status of an engine that is being created, with this to say about itself.
-pub(super) fn creating(reason: &str, message: &str) -> Value {
+pub(crate) fn creating(reason: &str, message: &str) -> Value {
     let condition = json!({ "type": "Ready", "status": "False", "reason": reason, "message": message, "lastTransitionTime": "2026-11-16T12:00:00Z" });
     json!({ "currentGeneration": 0, "activeGeneration": -1, "phase": "creating", "conditions": [condition] })
 }
 
 /// A plan of a status and nothing else.
-pub(super) fn planned(next: Value) -> Plan {
+pub(crate) fn planned(next: Value) -> Plan {
     Plan {
         status: serde_json::from_value(next).unwrap(),
         ..Plan::default()
@@ -51,7 +51,7 @@ pub(super) fn planned(next: Value) -> Plan {
 }
 
 /// The API server rejects the creation of an object of this kind with this message.
-pub(super) fn rejected(kind: &str, code: u16, message: &str) -> ReconcileError {
+pub(crate) fn rejected(kind: &str, code: u16, message: &str) -> ReconcileError {
     let status = Status {
         code,
         ..Status::failure(message, "Reason")

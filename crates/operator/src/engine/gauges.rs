@@ -5,13 +5,13 @@ use firebolt_api::condition::EngineCondition;
 use firebolt_api::name::EngineNames;
 use firebolt_core::pods;
 use firebolt_runtime::ObjectKey;
-use firebolt_runtime::reconciler::LastSuccess;
+use firebolt_runtime::informer::Store;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::caches::{Caches, by_engine};
-use crate::status_gauges::{Labels, ObjectGauge, StatusGauges, set};
+use crate::status_gauges::{KindGauges, Labels, ObjectGauge, Sources, StatusGauges, set};
 
 /// One set of gauges per engine.
 #[derive(Debug)]
@@ -58,58 +58,57 @@ impl EngineGauges {
             ),
             (
                 "draining_generation",
-                "The generation that finishes its queries, -1 if none",
+                "The generation that is draining, -1 if none",
                 &self.draining_generation,
             ),
             ("pods_ready", "Ready pods of the active generation", &self.pods_ready),
             ("pods_total", "Pods of the active generation", &self.pods_total),
         ]
     }
+}
 
-    /// Shows no engine.
-    pub(crate) fn clear(&self) {
+impl KindGauges for EngineGauges {
+    type Object = FireboltEngine;
+
+    fn objects<'a>(&self, caches: &'a Caches) -> &'a Store<FireboltEngine> {
+        caches.engines.store()
+    }
+
+    fn status(&self) -> &StatusGauges {
+        &self.status
+    }
+
+    fn labels(&self, engine: &FireboltEngine, key: &ObjectKey) -> Labels {
+        vec![
+            ("namespace", key.namespace.clone()),
+            ("name", key.name.clone()),
+            ("instance", engine.spec.instance_ref.clone()),
+        ]
+    }
+
+    fn show(&self, engine: &FireboltEngine, key: &ObjectKey, labels: &Labels, sources: Sources) {
+        let status = engine.status.as_ref();
+        self.status.set_phase(labels, status.and_then(|status| status.phase));
+        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        self.status.set_conditions::<EngineCondition>(labels, conditions);
+        let draining = status.and_then(|status| status.draining_generation);
+        let (ready, total) = pods_of(engine, key, sources.caches);
+        set(&self.spec_replicas, labels, engine.spec.replicas.into());
+        set(&self.active_generation, labels, active(engine));
+        set(&self.draining_generation, labels, draining.unwrap_or(-1));
+        set(&self.pods_ready, labels, ready);
+        set(&self.pods_total, labels, total);
+        let drain_failures = sources.probes.drain_failures(key);
+        self.drain_check_errors.get_or_create(labels).inc_by(drain_failures);
+    }
+
+    fn clear(&self) {
         self.status.clear();
         self.drain_check_errors.clear();
         for (_, _, gauge) in self.plain() {
             gauge.clear();
         }
     }
-
-    /// Shows every engine in the caches.
-    pub(crate) fn fill(&self, caches: &Caches, last_success: &LastSuccess, drain_failures: impl Fn(&ObjectKey) -> u64) {
-        self.clear();
-        for engine in caches.engines.all() {
-            let Ok(engine) = &engine.0 else { continue };
-            let key = ObjectKey::of(engine);
-            let labels = labels(engine, &key);
-            self.status.set_last_success(&labels, last_success.get(&key));
-            self.drain_check_errors
-                .get_or_create(&labels)
-                .inc_by(drain_failures(&key));
-            self.show(engine, &labels, pods_of(engine, &key, caches));
-        }
-    }
-
-    fn show(&self, engine: &FireboltEngine, labels: &Labels, (ready, total): (i64, i64)) {
-        let status = engine.status.as_ref();
-        self.status.set_phase(labels, status.and_then(|status| status.phase));
-        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-        self.status.set_conditions::<EngineCondition>(labels, conditions);
-        let draining = status.and_then(|status| status.draining_generation);
-        set(&self.spec_replicas, labels, engine.spec.replicas.into());
-        set(&self.active_generation, labels, active(engine));
-        set(&self.draining_generation, labels, draining.unwrap_or(-1));
-        set(&self.pods_ready, labels, ready);
-        set(&self.pods_total, labels, total);
-    }
-}
-
-fn labels(engine: &FireboltEngine, key: &ObjectKey) -> Labels {
-    vec![
-        ("namespace", key.namespace.clone()),
-        ("name", key.name.clone()),
-        ("instance", engine.spec.instance_ref.clone()),
-    ]
 }
 
 fn active(engine: &FireboltEngine) -> i64 {

@@ -77,17 +77,13 @@ impl EngineMetrics {
             "From the time in the wake annotation to the patch of spec.replicas",
             own.wake_to_patched.clone(),
         );
-        registry.register(
-            "wakes",
-            "Requests to wake an engine that were honoured, and warnings that one was ignored",
-            own.wakes.clone(),
-        );
+        registry.register("wakes", "Total number of wake requests, by outcome", own.wakes.clone());
         for outcome in [HONOURED, IGNORED] {
             drop(own.wakes.get_or_create(&Wake { outcome }));
         }
         registry.register(
             "probe_duration_seconds",
-            "How long it took to ask a pod for its queries",
+            "Duration of reading the running queries of one pod",
             own.probe_duration.clone(),
         );
         own

@@ -9,16 +9,14 @@
 
 mod apply;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod gauges;
 mod metrics;
 mod observe;
-mod probes;
 mod reconcile;
 mod reconciler;
 mod report;
 mod state;
-mod stateful_set_events;
 pub(crate) mod triggers;
 
 use std::sync::Arc;
@@ -27,7 +25,6 @@ use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
 pub use self::metrics::EngineMetrics;
-pub(crate) use self::probes::pool;
 use crate::context::Context;
 use crate::probe::Pool;
 use crate::{controller, events};

@@ -8,26 +8,34 @@ use firebolt_api::key::Label;
 use firebolt_api::name::EngineNames;
 use firebolt_api::{FireboltEngine, FireboltEngineStatus};
 use firebolt_core::compare::engine::{EngineObjects, EngineSnapshot, is_unrouted, short_of_pods};
+use firebolt_core::compare::warning::newest_warning;
 use firebolt_core::desired::Lookup;
 use firebolt_core::desired::engine::References;
 use firebolt_core::plan::Reads;
-use firebolt_core::plan::engine::StatefulSetWarning;
+use firebolt_core::plan::engine::{EVENTS_INTERVAL, StatefulSetWarning};
 use firebolt_runtime::client::REQUEST_TIMEOUT;
+use firebolt_runtime::error::describe;
 use firebolt_runtime::informer::{Store, Watched};
 use firebolt_runtime::write::{Satisfied, version_in};
 use firebolt_runtime::{ObjectKey, ReconcileError};
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
+use tracing::debug;
 
 use super::reconciler::EngineReconciler;
-use super::state::State;
+use super::state::{ListedWarning, State};
 use crate::caches::{Caches, by_engine};
+
+/// How long a list of events may delay the reconcile, which has more important things to do.
+const EVENTS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Kubernetes merges events that repeat themselves; a StatefulSet has few different ones.
+const MOST_EVENTS: u32 = 32;
 
 /// What an observation led to.
 pub(super) enum Observation {
@@ -82,15 +90,15 @@ impl EngineReconciler {
         })))
     }
 
-    async fn live_children(&self, engine: &FireboltEngine, state: &mut State) -> Result<EngineObjects, ReconcileError> {
+    async fn live_children(&self, engine: &FireboltEngine, state: &State) -> Result<EngineObjects, ReconcileError> {
         let after_failure = state.expectations.is_invalidated();
         let read = read(&self.context.client, engine, after_failure);
-        let objects = in_time("objects of FireboltEngine", ObjectKey::of(engine), read).await?;
-        state.expectations.reset();
-        Ok(objects)
+        in_time("objects of FireboltEngine", ObjectKey::of(engine), read).await
     }
 
     /// The newest Warning event of the current StatefulSet, if it lacks pods that it should have created.
+    ///
+    /// Events are not watched: they are many, and of use only here. They are listed every so often.
     async fn warning(
         &self,
         engine: &FireboltEngine,
@@ -99,12 +107,41 @@ impl EngineReconciler {
         now: Timestamp,
     ) -> Option<StatefulSetWarning> {
         let uid = short_of_pods(engine, objects, now);
-        let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
-        state
+        let before = state
             .own
-            .events
-            .newest_warning(&self.context.client, namespace, uid)
-            .await
+            .warning
+            .take()
+            .filter(|listed| Some(listed.uid.as_str()) == uid);
+        let uid = uid?;
+        let listed = match before {
+            Some(listed) if listed.at.elapsed() < EVENTS_INTERVAL => listed,
+            before => {
+                let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
+                let newest = match list_warnings(&self.context.client, namespace, uid).await {
+                    Some(events) => newest_warning(events),
+                    // What was listed before stands until something else is.
+                    None => before.and_then(|listed| listed.newest),
+                };
+                let (uid, at) = (uid.to_owned(), Instant::now());
+                ListedWarning { uid, at, newest }
+            }
+        };
+        state.own.warning.insert(listed).newest.clone()
+    }
+}
+
+/// The Warning events of the object with this UID. Best effort: a list that fails does not fail the reconcile.
+async fn list_warnings(client: &Client, namespace: &str, uid: &str) -> Option<Vec<Event>> {
+    let selector = format!("involvedObject.uid={uid},type=Warning");
+    let parameters = ListParams::default().fields(&selector).limit(MOST_EVENTS);
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    match tokio::time::timeout(EVENTS_TIMEOUT, api.list(&parameters)).await {
+        Ok(Ok(events)) => Some(events.items),
+        Ok(Err(error)) => {
+            debug!("list events of a StatefulSet: {}", describe(&error));
+            None
+        }
+        Err(_elapsed) => None,
     }
 }
 

@@ -42,6 +42,10 @@ impl Reconciler for EngineReconciler {
                 }
             }
         };
+        // Not before: a failed write is known until the last round has read live what may be in its way.
+        if planned.snapshot.reads != Reads::Cached {
+            state.expectations.reset();
+        }
         let applied = Box::pin(self.apply(engine, &planned, state)).await;
         self.report(engine, &planned, applied, state)
     }

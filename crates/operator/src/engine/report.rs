@@ -15,10 +15,10 @@ use strum::IntoEnumIterator;
 use tokio::time::Instant;
 
 use super::apply::{Applied, Failure};
-use super::probes;
 use super::reconciler::{EngineReconciler, Planned};
 use super::state::State;
 use crate::events::from_plan;
+use crate::probe;
 
 impl EngineReconciler {
     /// Reports what a reconcile has done.
@@ -57,7 +57,7 @@ impl EngineReconciler {
         }
         self.measure_phase(before, &after, state);
         self.measure_wake(&after, plan);
-        let assignment = probes::assignment(&after, &planned.desired, state.own.unrouted_since.is_some());
+        let assignment = probe::assignment(&after, &planned.desired, state.own.unrouted_since.is_some());
         self.probes.assign(&ObjectKey::of(before), assignment);
         Ok(Outcome::Done {
             requeue_after: plan.requeue_after,

@@ -5,20 +5,15 @@ use std::time::Duration;
 
 use firebolt_api::{EnginePhase, FireboltEngine};
 use firebolt_core::desired::engine::DesiredEngine;
-use firebolt_core::plan::engine::{Gate, GateCause, Limits, Rejected};
+use firebolt_core::plan::engine::{Gate, GateCause, Limits, Rejected, StatefulSetWarning};
 use firebolt_process::error::shortened;
-use firebolt_runtime::reconciler::ObjectState;
+use firebolt_runtime::reconciler::{ObjectState, RejectionBackoff};
 use firebolt_runtime::{ErrorClass, ReconcileError};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::stateful_set_events::StatefulSetEvents;
-
 /// How often a status is written of which only the wording is new.
 const WORDING_INTERVAL: Duration = Duration::from_secs(2);
-/// When an object that was rejected is sent again; doubles with each further rejection.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_mins(1);
 /// The longest message of the API server that is reported.
 const LONGEST_MESSAGE: usize = 1000;
 
@@ -36,8 +31,18 @@ pub(super) struct EngineState {
     pub(super) phase: Option<(EnginePhase, Instant)>,
     /// When a status was last written.
     pub(super) status_written: Option<Instant>,
-    /// The events of the current StatefulSet.
-    pub(super) events: StatefulSetEvents,
+    /// The newest Warning event of the current StatefulSet, as last listed.
+    pub(super) warning: Option<ListedWarning>,
+}
+
+/// The newest Warning event of a StatefulSet.
+#[derive(Debug)]
+pub(super) struct ListedWarning {
+    /// The UID of the StatefulSet.
+    pub(super) uid: String,
+    /// When its events were listed.
+    pub(super) at: Instant,
+    pub(super) newest: Option<StatefulSetWarning>,
 }
 
 /// A rendering that the API server rejected.
@@ -46,9 +51,9 @@ pub(super) struct Rejection {
     template_hash: String,
     /// The gate that is closed because of it.
     gate: Gate,
-    /// How often it was rejected before.
-    attempts: u32,
-    retry_at: Instant,
+    backoff: RejectionBackoff,
+    /// It was sent again by the reconcile that is running.
+    is_sent: bool,
 }
 
 impl EngineState {
@@ -63,14 +68,24 @@ impl EngineState {
         // Another rendering is sent at once.
         self.rejection
             .take_if(|rejection| rendered.is_none_or(|rendered| rendered.template_hash != rejection.template_hash));
-        let rejected = self.rejection.as_ref().map(|rejection| Rejected {
-            template_hash: &rejection.template_hash,
-            gate: &rejection.gate,
-            retry_after: rejection.retry_at.saturating_duration_since(Instant::now()),
-        });
+        let remaining = self
+            .rejection
+            .as_ref()
+            .and_then(|rejection| rejection.backoff.remaining());
+        if let Some(rejection) = &mut self.rejection {
+            rejection.is_sent = remaining.is_none();
+        }
         let written = self.status_written;
         Limits {
-            rejected: rejected.filter(|rejected| !rejected.retry_after.is_zero()),
+            rejected: self
+                .rejection
+                .as_ref()
+                .zip(remaining)
+                .map(|(rejection, retry_after)| Rejected {
+                    template_hash: &rejection.template_hash,
+                    gate: &rejection.gate,
+                    retry_after,
+                }),
             wording: written.map_or(Duration::ZERO, |written| {
                 WORDING_INTERVAL.saturating_sub(written.elapsed())
             }),
@@ -99,13 +114,11 @@ impl EngineState {
         if let Ok(rendered) = &desired.generation {
             let before = self.rejection.take();
             let before = before.filter(|before| before.template_hash == rendered.template_hash);
-            let attempts = before.map_or(0, |before| before.attempts + 1);
-            let delay = FIRST_RETRY.saturating_mul(1 << attempts.min(10)).min(LONGEST_RETRY);
             self.rejection = Some(Rejection {
                 template_hash: rendered.template_hash.clone(),
                 gate: gate.clone(),
-                attempts,
-                retry_at: Instant::now() + delay,
+                backoff: RejectionBackoff::after(before.map(|before| before.backoff)),
+                is_sent: false,
             });
         }
         Some(gate)
@@ -113,8 +126,7 @@ impl EngineState {
 
     /// Everything was written that was rendered.
     pub(super) fn accepted(&mut self) {
-        let due = |rejection: &mut Rejection| rejection.retry_at <= Instant::now();
-        self.rejection.take_if(due);
+        self.rejection.take_if(|rejection| rejection.is_sent);
     }
 }
 

@@ -1,13 +1,14 @@
 //! The gauges of each engine class.
 
+use firebolt_api::FireboltEngineClass;
 use firebolt_api::condition::EngineClassCondition;
 use firebolt_runtime::ObjectKey;
+use firebolt_runtime::informer::Store;
 use firebolt_runtime::metrics::gauge_value;
-use firebolt_runtime::reconciler::LastSuccess;
 use prometheus_client::registry::Registry;
 
 use crate::caches::{Caches, ENGINES_BY_CLASS};
-use crate::status_gauges::{Labels, ObjectGauge, StatusGauges, set};
+use crate::status_gauges::{KindGauges, Labels, ObjectGauge, Sources, StatusGauges, set};
 
 /// One set of gauges per class.
 #[derive(Debug)]
@@ -30,26 +31,29 @@ impl EngineClassGauges {
         );
         gauges
     }
+}
 
-    /// Shows no class.
-    pub(crate) fn clear(&self) {
-        self.status.clear();
-        self.bound_engines.clear();
+impl KindGauges for EngineClassGauges {
+    type Object = FireboltEngineClass;
+
+    fn objects<'a>(&self, caches: &'a Caches) -> &'a Store<FireboltEngineClass> {
+        caches.engine_classes.store()
     }
 
-    /// Shows every class in the caches.
-    pub(crate) fn fill(&self, caches: &Caches, last_success: &LastSuccess) {
-        self.clear();
-        for class in caches.engine_classes.all() {
-            let Ok(class) = &class.0 else { continue };
-            let key = ObjectKey::of(class);
-            let labels: Labels = vec![("namespace", key.namespace.clone()), ("name", key.name.clone())];
-            let conditions = class.status.as_ref().map(|status| status.conditions.as_slice());
-            self.status
-                .set_conditions::<EngineClassCondition>(&labels, conditions.unwrap_or_default());
-            self.status.set_last_success(&labels, last_success.get(&key));
-            let bound = caches.engines.count_by_index(ENGINES_BY_CLASS, &key);
-            set(&self.bound_engines, &labels, gauge_value(bound));
-        }
+    fn status(&self) -> &StatusGauges {
+        &self.status
+    }
+
+    fn show(&self, class: &FireboltEngineClass, key: &ObjectKey, labels: &Labels, sources: Sources) {
+        let conditions = class.status.as_ref().map(|status| status.conditions.as_slice());
+        self.status
+            .set_conditions::<EngineClassCondition>(labels, conditions.unwrap_or_default());
+        let bound = sources.caches.engines.count_by_index(ENGINES_BY_CLASS, key);
+        set(&self.bound_engines, labels, gauge_value(bound));
+    }
+
+    fn clear(&self) {
+        self.status.clear();
+        self.bound_engines.clear();
     }
 }

@@ -29,9 +29,9 @@ use kube::api::PropagationPolicy;
 use serde_json::json;
 use tracing::{debug, warn};
 
-use super::identity::fresh_password;
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::State;
+use crate::random::fresh_password;
 
 /// The longest message of the API server that is reported.
 const LONGEST_MESSAGE: usize = 1000;
@@ -166,7 +166,7 @@ impl Apply<'_> {
     }
 
     async fn put(&mut self, object: InstanceObject) -> Result<(), ReconcileError> {
-        let hash = self.planned.credentials_hash.as_deref();
+        let hash = self.planned.comparison.credentials_hash.as_deref();
         match rendered(object, &self.planned.desired.effective, hash) {
             // Planned from credentials that are not known: another reconcile is due.
             None => Err(ReconcileError::Conflict {
@@ -189,7 +189,7 @@ impl Apply<'_> {
         object: InstanceObject,
         rendered: K,
     ) -> Result<(), ReconcileError> {
-        let written = match self.planned.observed.objects.get(&object) {
+        let written = match self.planned.comparison.observed.objects.get(&object) {
             None => self.writer.create(&rendered).await?,
             Some(live) => {
                 let fields = self.ownership(object);

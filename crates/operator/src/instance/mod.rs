@@ -9,7 +9,6 @@
 
 mod apply;
 mod gauges;
-mod identity;
 mod metrics;
 mod observe;
 mod reconcile;
@@ -23,7 +22,6 @@ use std::sync::Arc;
 use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::identity::fresh_id;
 pub use self::metrics::InstanceMetrics;
 use crate::context::Context;
 use crate::{controller, events};

@@ -66,7 +66,6 @@ impl InstanceReconciler {
             CachedChildren::Behind(left) => return Ok(Observation::CachesBehind(left)),
             CachedChildren::Untrusted => {
                 let live = Box::pin(self.live_children(instance)).await?;
-                state.expectations.reset();
                 (reads.max(Reads::LiveChildren), live)
             }
         };

@@ -1,7 +1,7 @@
 //! One reconcile of an instance: observe, plan, apply, report.
 
 use firebolt_api::FireboltInstance;
-use firebolt_core::compare::instance::{InstanceComparison, compare};
+use firebolt_core::compare::instance::compare;
 use firebolt_core::desired::instance::desired;
 use firebolt_core::plan::Reads;
 use firebolt_core::plan::instance::{Input, plan};
@@ -9,35 +9,17 @@ use firebolt_runtime::reconciler::{Outcome, Reconciler};
 use firebolt_runtime::{ObjectKey, ReconcileError};
 use jiff::Timestamp;
 
-use super::identity::fresh_id;
 use super::observe::Observation;
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::{InstanceState, State};
+use crate::random::fresh_id;
 
 impl Reconciler for InstanceReconciler {
     type Object = FireboltInstance;
     type State = InstanceState;
 
     async fn reconcile(&self, instance: &FireboltInstance, state: &mut State) -> Result<Outcome, ReconcileError> {
-        let done = Box::pin(self.observe_to_report(instance, state)).await;
-        if let Err(error) = &done {
-            let event = Box::pin(self.apply_stuck(instance, error, state)).await;
-            self.emit(instance, event.as_slice(), state);
-        }
-        done
-    }
-
-    fn forget(&self, instance: &ObjectKey) {
-        self.context.caches.credentials.watch(instance, "", None);
-    }
-}
-
-impl InstanceReconciler {
-    async fn observe_to_report(
-        &self,
-        instance: &FireboltInstance,
-        state: &mut State,
-    ) -> Result<Outcome, ReconcileError> {
+        let settings = &self.context.settings;
         let mut reads = Reads::Cached;
         // Each round reads more live than the one before: there are three at most.
         let planned = loop {
@@ -45,37 +27,44 @@ impl InstanceReconciler {
                 Observation::Complete(snapshot) => *snapshot,
                 Observation::CachesBehind(left) => return Ok(Outcome::Wait(left)),
             };
-            let desired = desired(instance, &self.context.settings.defaults, snapshot.has_ipv6(instance));
-            let InstanceComparison {
-                observed,
-                credentials_hash,
-            } = compare(&desired.effective, &snapshot, &state.own.accepted);
-            let (now, rejected) = (
-                Timestamp::now(),
-                state.own.rejections.standing(instance.metadata.generation),
-            );
+            let desired = desired(instance, &settings.defaults, snapshot.has_ipv6(instance));
+            let comparison = compare(&desired.effective, &snapshot, &state.own.accepted);
+            let standing = state.own.rejections.standing(instance.metadata.generation);
+            let now = Timestamp::now();
             let input = Input {
                 instance,
                 desired: &desired.for_plan,
-                observed: &observed,
-                limits: rejected.limits(state.drift.delay()),
+                observed: &comparison.observed,
+                limits: standing.limits(state.drift.delay()),
                 fresh_id: &fresh_id(now),
                 now,
             };
             let plan = plan(&input);
-            if let Some(more) = plan.reads_needed(&input, snapshot.reads) {
-                reads = more;
-                continue;
+            match plan.reads_needed(&input, snapshot.reads) {
+                Some(more) => reads = more,
+                None => {
+                    break Planned {
+                        snapshot,
+                        desired,
+                        comparison,
+                        plan,
+                    };
+                }
             }
-            break Planned {
-                snapshot,
-                desired,
-                observed,
-                credentials_hash,
-                plan,
-            };
         };
+        if planned.snapshot.reads != Reads::Cached {
+            state.expectations.reset();
+        }
         let applied = Box::pin(self.apply(instance, &planned, state)).await?;
         Ok(self.report(&planned, applied, state))
+    }
+
+    async fn failed(&self, instance: &FireboltInstance, error: &ReconcileError, state: &mut State) {
+        let event = Box::pin(self.apply_stuck(instance, error, state)).await;
+        self.emit(instance, event.as_slice(), state);
+    }
+
+    fn forget(&self, instance: &ObjectKey) {
+        self.context.caches.credentials.watch(instance, "", None);
     }
 }

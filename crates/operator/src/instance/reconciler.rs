@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use firebolt_core::compare::instance::InstanceSnapshot;
+use firebolt_core::compare::instance::{InstanceComparison, InstanceSnapshot};
 use firebolt_core::desired::instance::DesiredInstance;
-use firebolt_core::plan::instance::{Observed, Plan};
+use firebolt_core::plan::instance::Plan;
 use firebolt_runtime::events::Recorder;
 use firebolt_runtime::write::WriteAccess;
 
@@ -24,9 +24,7 @@ pub(super) struct InstanceReconciler {
 pub(super) struct Planned {
     pub(super) snapshot: InstanceSnapshot,
     pub(super) desired: DesiredInstance,
-    pub(super) observed: Observed,
-    /// The hash of the credentials, which the pods that use them carry.
-    pub(super) credentials_hash: Option<String>,
+    pub(super) comparison: InstanceComparison,
     pub(super) plan: Plan,
 }
 

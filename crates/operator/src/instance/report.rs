@@ -49,7 +49,7 @@ impl InstanceReconciler {
         for component in Component::iter() {
             let is_ready = match component {
                 Component::Postgres => {
-                    let workload = planned.observed.workloads.get(&component);
+                    let workload = planned.comparison.observed.workloads.get(&component);
                     workload.is_none_or(|workload| workload.serves(component))
                 }
                 Component::Metadata => holds(after, InstanceCondition::MetadataReady),

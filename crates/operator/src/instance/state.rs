@@ -7,12 +7,8 @@ use std::time::Duration;
 use firebolt_api::FireboltInstance;
 use firebolt_core::compare::instance::AcceptedDrift;
 use firebolt_core::plan::instance::{Component, InstanceObject, Limits};
-use firebolt_runtime::reconciler::ObjectState;
+use firebolt_runtime::reconciler::{ObjectState, RejectionBackoff};
 use tokio::time::Instant;
-
-/// When an object that was rejected is sent again; doubles with each further rejection.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_mins(1);
 
 /// The state of one instance.
 pub(super) type State = ObjectState<FireboltInstance, InstanceState>;
@@ -37,8 +33,7 @@ struct Rejection {
     message: String,
     /// The generation of the instance that it was about.
     generation: Option<i64>,
-    retry_at: Instant,
-    attempts: u32,
+    backoff: RejectionBackoff,
 }
 
 impl Rejections {
@@ -46,13 +41,10 @@ impl Rejections {
     pub(super) fn add(&mut self, component: Component, generation: Option<i64>, message: String) {
         let before = self.0.remove(&component);
         let before = before.filter(|before| before.generation == generation);
-        let attempts = before.map_or(0, |before| before.attempts + 1);
-        let delay = FIRST_RETRY.saturating_mul(1 << attempts.min(10)).min(LONGEST_RETRY);
         let rejection = Rejection {
             message,
             generation,
-            retry_at: Instant::now() + delay,
-            attempts,
+            backoff: RejectionBackoff::after(before.map(|before| before.backoff)),
         };
         self.0.insert(component, rejection);
     }
@@ -60,14 +52,17 @@ impl Rejections {
     /// What is not to be sent again yet. A rejection of another generation of the instance is dropped.
     pub(super) fn standing(&mut self, generation: Option<i64>) -> StandingRejections {
         self.0.retain(|_, rejection| rejection.generation == generation);
-        let now = Instant::now();
-        let standing = || self.0.iter().filter(|(_, rejection)| rejection.retry_at > now);
-        StandingRejections {
-            messages: standing()
-                .map(|(component, rejection)| (*component, rejection.message.clone()))
-                .collect(),
-            retry_after: standing().map(|(_, rejection)| rejection.retry_at - now).min(),
+        let mut standing = StandingRejections::default();
+        for (component, rejection) in &self.0 {
+            if let Some(remaining) = rejection.backoff.remaining() {
+                standing.messages.insert(*component, rejection.message.clone());
+                let earliest = standing
+                    .retry_after
+                    .map_or(remaining, |earliest| earliest.min(remaining));
+                standing.retry_after = Some(earliest);
+            }
         }
+        standing
     }
 
     /// All objects of a component were accepted.
@@ -81,7 +76,7 @@ impl Rejections {
 }
 
 /// The rejections that hold a reconcile back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StandingRejections {
     messages: BTreeMap<Component, String>,
     retry_after: Option<Duration>,
@@ -109,16 +104,16 @@ mod tests {
         rejections.add(Component::Gateway, Some(1), "quota".to_owned());
         let standing = rejections.standing(Some(1));
         assert_eq!(standing.limits(None).rejected, &quota());
-        assert_eq!(standing.retry_after, Some(FIRST_RETRY));
-        tokio::time::advance(FIRST_RETRY).await;
+        let first = standing.retry_after.unwrap();
+        tokio::time::advance(first).await;
         let due = rejections.standing(Some(1));
         assert_eq!((due.messages, due.retry_after), (BTreeMap::new(), None));
         assert!(!rejections.is_empty());
         rejections.add(Component::Gateway, Some(1), "quota".to_owned());
-        assert_eq!(rejections.standing(Some(1)).retry_after, Some(FIRST_RETRY * 2));
+        assert_eq!(rejections.standing(Some(1)).retry_after, Some(first * 2));
         assert!(rejections.standing(Some(2)).messages.is_empty() && rejections.is_empty());
         rejections.add(Component::Gateway, Some(2), "quota".to_owned());
-        assert_eq!(rejections.standing(Some(2)).retry_after, Some(FIRST_RETRY));
+        assert_eq!(rejections.standing(Some(2)).retry_after, Some(first));
         rejections.overcome(Component::Gateway);
         assert!(rejections.is_empty());
     }

@@ -4,6 +4,7 @@
 //! sample ([`Pool::drain_sample`], [`Pool::activity_sample`]). The pool takes samples in the background and triggers a
 //! reconcile of the engine after each.
 
+mod assignment;
 mod error;
 #[cfg(test)]
 mod fixture;
@@ -21,6 +22,7 @@ use jiff::Timestamp;
 
 pub use firebolt_api::MetricScrapeMode as Transport;
 
+pub(crate) use self::assignment::{assignment, pool};
 pub use self::error::ScrapeError;
 pub use self::pool::Pool;
 pub use self::scrape::Scraper;
@@ -84,6 +86,9 @@ pub type ListPods = Arc<dyn Fn(&ObjectKey, &Assignment) -> Vec<ProbePod> + Send 
 /// Scrapes the number of queries of one pod. Has a timeout.
 pub type Scrape = Arc<dyn Fn(Target, Transport) -> BoxFuture<'static, Result<u64, ScrapeError>> + Send + Sync>;
 
+/// Measures the duration of a scrape, and whether it succeeded.
+pub type Measure = Arc<dyn Fn(Duration, bool) + Send + Sync>;
+
 /// The functions that the pool calls, none of them with a lock held.
 #[derive(Clone)]
 pub struct Hooks {
@@ -93,8 +98,8 @@ pub struct Hooks {
     pub scrape: Scrape,
     /// Triggers a reconcile of the engine. Does not block.
     pub notify: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
-    /// Measures the duration of a scrape, and whether it succeeded.
-    pub measure: Arc<dyn Fn(Duration, bool) + Send + Sync>,
+    /// Measures a scrape.
+    pub measure: Measure,
     /// The wall clock.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }

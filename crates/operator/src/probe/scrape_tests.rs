@@ -116,7 +116,7 @@ async fn every_framing_of_a_body_is_understood(#[case] answer: String) {
 )]
 #[case::empty(
     "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-    "the metrics have no firebolt_running_queries"
+    "the metric firebolt_running_queries is missing"
 )]
 #[case::hung_up("", "cannot read the response: connection closed before message completed")]
 #[case::cut_short(
@@ -133,7 +133,7 @@ async fn a_response_other_than_ok_is_an_error(#[case] answer: &str, #[case] expe
 #[rstest]
 #[case::nan("firebolt_running_queries NaN\nfirebolt_suspended_queries 0\n", "\"NaN\"")]
 #[case::negative("firebolt_running_queries -1\nfirebolt_suspended_queries 0\n", "\"-1\"")]
-#[case::missing("firebolt_running_queries 0\n", "no firebolt_suspended_queries")]
+#[case::missing("firebolt_running_queries 0\n", "firebolt_suspended_queries is missing")]
 #[tokio::test]
 async fn metrics_without_a_count_are_an_error(#[case] body: &str, #[case] expected: &str) {
     let error = scrape(ok(body)).await.unwrap_err().to_string();
@@ -282,7 +282,7 @@ async fn the_api_server_proxies_to_the_metrics_port_of_the_pod() {
 #[case::error_of_the_pod((StatusCode::INTERNAL_SERVER_ERROR, "{}".to_owned()), "HTTP status 500")]
 #[case::redirect((StatusCode::FOUND, String::new()), "HTTP status 302; redirects are not followed")]
 #[case::too_large((StatusCode::OK, "#".repeat(LARGEST_BODY + 1)), "the metrics are larger than 1 MiB")]
-#[case::no_count((StatusCode::OK, String::new()), "the metrics have no firebolt_running_queries")]
+#[case::no_count((StatusCode::OK, String::new()), "the metric firebolt_running_queries is missing")]
 #[tokio::test]
 async fn an_error_through_the_api_server_names_its_source(
     #[case] answer: (StatusCode, String),

@@ -58,8 +58,7 @@ impl Validator {
                 kind = %K::kind(&()),
                 namespace,
                 name = object.name_any(),
-                "dry run failed: {}. Objects are stored without this check; what is wrong with them is reported in their \
-                 status.",
+                "dry run failed: {}. Objects are stored without this check; errors are reported in their status.",
                 shortened(&error, MAX_CAUSE_LENGTH)
             );
         }

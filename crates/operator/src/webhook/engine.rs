@@ -106,7 +106,7 @@ fn unreadable_class(error: &str) -> Violation {
     Violation {
         path: "spec.engineClassRef".to_owned(),
         kind: ViolationKind::Invalid,
-        message: format!("The FireboltEngineClass cannot be read: {error}. Correct it with `kubectl edit`."),
+        message: format!("The FireboltEngineClass cannot be parsed: {error}. Correct it with `kubectl edit`."),
     }
 }
 

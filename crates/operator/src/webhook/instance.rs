@@ -11,7 +11,7 @@ use serde_json::json;
 use super::engine::PLACEHOLDER;
 use super::review::{AdmissionRequest, AdmissionResponse, Operation};
 use super::validator::{LookupError, RequestObject, Validator, object_key};
-use crate::instance::fresh_id;
+use crate::random::fresh_id;
 
 impl Validator {
     /// Validates the creation, change or deletion of an instance.

@@ -88,7 +88,7 @@ impl Validator {
                     Some((path, cause)) if path.starts_with("spec") => (path.to_owned(), cause),
                     _ => ("spec".to_owned(), error.as_str()),
                 };
-                let message = format!("This cannot be read: {cause}. Correct it.");
+                let message = format!("Cannot parse this value: {cause}. Correct it.");
                 RequestObject::Respond(AdmissionResponse::from_violations(vec![Violation {
                     path,
                     kind: ViolationKind::Invalid,
@@ -149,7 +149,7 @@ impl Validator {
             .map_err(|error| LookupError(format!("cannot {error}")))?;
         let unreadable = unreadable
             .into_iter()
-            .map(|name| format!("{name}, which cannot be read"));
+            .map(|name| format!("{name}, which cannot be parsed"));
         Ok(bound.into_iter().chain(unreadable).collect())
     }
 }
@@ -174,7 +174,7 @@ fn parse<K: Watched>(text: &RawValue) -> Result<K, String> {
     let nested = text.get().bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
     if nested > MAX_NESTED_VALUES {
         return Err(format!(
-            "it has {nested} nested values, and {MAX_NESTED_VALUES} is the limit"
+            "it has {nested} nested values; the maximum is {MAX_NESTED_VALUES}"
         ));
     }
     let guarded: Guarded<K> = serde_json::from_str(text.get()).map_err(|error| error.to_string())?;

@@ -169,10 +169,10 @@ fn log_malformed<K: Watched>(change: &MalformedChange) {
             %kind,
             namespace = object.namespace,
             name = object.name,
-            "{kind} {object} cannot be read and is not reconciled: {error}; correct it with `kubectl edit`, or delete it"
+            "{kind} {object} cannot be parsed and is not reconciled: {error}; correct it with `kubectl edit`, or delete it"
         ),
         MalformedChange::Fixed { object } => {
-            info!(%kind, namespace = object.namespace, name = object.name, "{kind} {object} can be read again");
+            info!(%kind, namespace = object.namespace, name = object.name, "{kind} {object} can be parsed again");
         }
     }
 }

@@ -6,6 +6,7 @@ mod drift;
 mod last_success;
 mod metrics;
 mod reconcile;
+mod rejection;
 mod run;
 mod state;
 
@@ -14,5 +15,6 @@ pub use self::drift::DriftLimiter;
 pub use self::last_success::LastSuccess;
 pub use self::metrics::{ControllerMetrics, ReconcileMetrics};
 pub use self::reconcile::Reconciler;
+pub use self::rejection::RejectionBackoff;
 pub use self::run::{Controller, run};
 pub use self::state::ObjectState;

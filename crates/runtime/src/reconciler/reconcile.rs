@@ -25,6 +25,16 @@ pub trait Reconciler: Send + Sync + 'static {
         state: &mut ObjectState<Self::Object, Self::State>,
     ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
 
+    /// A reconcile failed and will be retried. Reports what a user of the object has to know, as far as that is possible.
+    fn failed(
+        &self,
+        _object: &Self::Object,
+        _error: &ReconcileError,
+        _state: &mut ObjectState<Self::Object, Self::State>,
+    ) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// The object no longer exists.
     fn forget(&self, _key: &ObjectKey) {}
 

@@ -11,7 +11,7 @@ use kube::Resource;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, error, error_span};
+use tracing::{Instrument, error_span};
 
 use super::metrics::ControllerMetrics;
 use super::reconcile::Reconciler;
@@ -53,15 +53,8 @@ pub async fn run<R: Reconciler>(reconciler: R, controller: Controller<R::Object>
     }
     metrics.set_workers(workers);
     let queue = WorkQueue::new(workers, metrics.queue().clone());
-    let on_panic = |key: &ObjectKey| {
-        metrics.panicked();
-        error!(
-            kind = %R::kind(),
-            namespace = key.namespace,
-            name = key.name,
-            "reconcile panicked; this is a bug of the operator: please report it with the log"
-        );
-    };
+    // The panic hook has logged it, with the fields of the reconcile.
+    let on_panic = |_key: &ObjectKey| metrics.panicked();
     let worker = Arc::new(Worker {
         reconciler,
         objects,
@@ -106,11 +99,14 @@ impl<R: Reconciler> Worker<R> {
             reconcile_id = format!("{:016x}", fastrand::u64(..)),
         );
         let measured = self.metrics.started();
-        let result = self
-            .reconciler
-            .reconcile(&object, &mut state)
-            .instrument(span.clone())
-            .await;
+        let result = async {
+            let result = self.reconciler.reconcile(&object, &mut state).await;
+            if let Err(error) = &result {
+                self.reconciler.failed(&object, error, &mut state).await;
+            }
+            result
+        };
+        let result = result.instrument(span.clone()).await;
         measured.finished(key, &result);
         let requeue = span.in_scope(|| match result {
             Ok(outcome) => state.backoff.succeeded(&outcome),

@@ -96,8 +96,7 @@ impl ApiError {
             ),
             Self::Status(403, message) => format!(
                 "{problem}: {message} (403). \
-                 Allow the service account to get, list and patch {RESOURCE}.{GROUP}, as the Role {role} does that the \
-                 operator manages for its own account."
+                 Grant the service account get, list and patch on {RESOURCE}.{GROUP}, as in the Role {role}."
             ),
             Self::Status(code @ 400..500, message) => format!("{problem}: {message} ({code})."),
             Self::Status(code, message) => format!("{problem}: the API server failed: {message} ({code})."),

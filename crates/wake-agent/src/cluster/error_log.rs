@@ -48,7 +48,7 @@ impl ErrorLog {
     /// An attempt succeeded.
     pub(super) fn succeeded(&self) {
         if self.state().succeeded() {
-            info!("succeeded again to {}", self.operation);
+            info!("recovered: {}", self.operation);
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) const IDENTITY: [Owned<Container>; 11] = [
 const START: &str = "The operator manages how the {component} is started.";
 const PROBES: &str = "The operator manages the probes of the {component}.";
 const RESTARTS: &str = "The {component} is always restarted.";
-const TERMINAL: &str = "The {component} reads nothing from a terminal.";
+const TERMINAL: &str = "The {component} does not use stdin or a terminal.";
 
 /// All other fields except the image and the resources, for components that users do not extend.
 pub(super) const SETTINGS: [Owned<Container>; 10] = [

@@ -49,7 +49,7 @@ pub(super) fn blocked(input: &Input) -> Option<ClassReadiness> {
     });
     let unknown = (!unreadable.is_empty()).then(|| {
         format!(
-            "{} cannot be read and may reference it. Correct it with `kubectl edit`, or delete it.",
+            "{} cannot be parsed and may reference it. Correct it with `kubectl edit`, or delete it.",
             names::engines(unreadable)
         )
     });

@@ -125,8 +125,8 @@ fn an_unreferenced_class_is_released_after_a_live_list() {
     "engine a references it. Clear or change spec.engineClassRef of the engines, or delete them."
 )]
 #[case::many(&["a", "b", "c", "d", "e", "f", "g"], &[], "7 engines (a, b, c, d, e and 2 more) reference it. ")]
-#[case::unreadable(&[], &["odd"], "engine odd cannot be read and may reference it. Correct it with `kubectl edit`")]
-#[case::both(&["a"], &["odd"], "or delete them. Also, engine odd cannot be read")]
+#[case::unreadable(&[], &["odd"], "engine odd cannot be parsed and may reference it. Correct it with `kubectl edit`")]
+#[case::both(&["a"], &["odd"], "or delete them. Also, engine odd cannot be parsed")]
 fn a_blocked_deletion_names_the_engines(#[case] bound: &[&str], #[case] unreadable: &[&str], #[case] text: &str) {
     let case = class().done().bound(bound).unreadable(unreadable).deleting();
     let plan = case.plan();

@@ -91,9 +91,12 @@ impl Cause {
 #[case::crash_loop(Cause::of_image(
     "a-g1",
     crash(),
-    &["0 of 3 pods ready. Pod a-g1-0 (and 2 more) crashes", "container engine ended with exit code 3, 3 restarts"],
+    &[
+        "0 of 3 pods ready. Pod a-g1-0 (and 2 more) is in a crash loop",
+        "container engine exited with code 3, 3 restarts",
+    ],
 ))]
-#[case::one_pod_of_several(Cause::of_image("a-g1-1", crash(), &["2 of 3 pods ready. Pod a-g1-1", "exit code 3"]))]
+#[case::one_pod_of_several(Cause::of_image("a-g1-1", crash(), &["2 of 3 pods ready. Pod a-g1-1", "exited with code 3"]))]
 #[case::unschedulable(Cause::of_cluster(
     node_selector(&json!("none-has-it")),
     node_selector(&Value::Null),
@@ -160,10 +163,11 @@ async fn an_exceeded_rollout_deadline_is_reported_until_the_rollout_proceeds() {
     env.node.set_behaviour(&env.namespace, "a-g1", crash());
     env.edit_engine("a", new_image(TYPO)).await;
     let said = [
-        "Generation 1 is not ready after 1s",
+        "Generation 1 (`spec.template.spec.containers[engine].image` changed",
+        ") is not ready after 1s",
         "Generation 0 continues to serve queries.",
         "Pod a-g1-0",
-        "exit code 3",
+        "exited with code 3",
     ];
     env.wait_until_it_says("a", "ProgressDeadlineExceeded", &said).await;
     assert_eq!(env.routed_to("a").await, Some(0));

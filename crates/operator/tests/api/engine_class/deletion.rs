@@ -135,9 +135,9 @@ async fn an_engine_that_cannot_be_read_keeps_the_class_until_it_is_gone() {
     );
     let create = ["create", "-n", &env.namespace, "-f", "-"];
     env.cluster.kubectl_with_input(&create, &odd).unwrap();
-    env.operator().wait_for_log("odd cannot be read");
+    env.operator().wait_for_log("odd cannot be parsed");
     let message = env.delete_bound(CLASS).await;
-    assert!(message.contains("engine odd cannot be read"), "{message}");
+    assert!(message.contains("engine odd cannot be parsed"), "{message}");
     assert_eq!(status(&env.the(CLASS).await).bound_engines, 0);
     env.wait_until_no_class_reconcile_is_scheduled().await;
     env.kubectl(&["delete", "fireng", "odd"]).unwrap();

@@ -36,7 +36,7 @@ async fn a_lost_component_degrades_the_instance_until_it_is_back() {
         (
             Component::Metadata,
             crash(3),
-            "container metadata ended with exit code 3",
+            "container metadata exited with code 3",
             [false, true],
         ),
         (
@@ -48,7 +48,7 @@ async fn a_lost_component_degrades_the_instance_until_it_is_back() {
         (
             Component::Gateway,
             crash(139),
-            "container envoy ended with exit code 139",
+            "container envoy exited with code 139",
             [true, false],
         ),
     ] {
@@ -74,7 +74,7 @@ async fn a_lost_database_is_reported_and_degrades_the_instance_with_the_metadata
     env.set_behaviour(MAIN, Component::Postgres, Behaviour::CrashLoop { exit_code: 1 });
     let doubtful = env.wait_for_message(MAIN, lost).await;
     let said = condition(&doubtful, InstanceCondition::Ready).message;
-    assert!(said.contains("container postgresql ended with exit code 1"), "{said}");
+    assert!(said.contains("container postgresql exited with code 1"), "{said}");
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Unready);
     env.set_behaviour(MAIN, Component::Postgres, Behaviour::CrashLoop { exit_code: 1 });
     let degraded = env.wait_for_phase(MAIN, InstancePhase::Degraded).await;

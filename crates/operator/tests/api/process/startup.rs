@@ -247,7 +247,7 @@ async fn an_object_that_is_nested_too_deeply_stalls_neither_watch_nor_start() {
             operator.metric(ENGINES) == Some(2.0) && operator.metric(MALFORMED) == Some(2.0)
         });
         for levels in [200, 2000] {
-            let line = operator.wait_for_log(&format!("FireboltEngine {namespace}/deep-{levels} cannot be read"));
+            let line = operator.wait_for_log(&format!("FireboltEngine {namespace}/deep-{levels} cannot be parsed"));
             let message = line["message"].as_str().unwrap();
             assert!(message.contains("recursion limit exceeded"), "{message}");
             assert!(message.chars().count() < 500, "{message}");
@@ -310,7 +310,7 @@ async fn definitions_may_come_later_and_a_malformed_object_stalls_nothing() {
         eventually("one is cached and one is counted", SOON, || {
             operator.metric(ENGINES) == Some(1.0) && operator.metric(MALFORMED) == Some(1.0)
         });
-        let line = operator.wait_for_log("FireboltEngine default/bad cannot be read and is not reconciled");
+        let line = operator.wait_for_log("FireboltEngine default/bad cannot be parsed and is not reconciled");
         let place = "spec.replicas: invalid type: string \"many\"";
         assert!(line["message"].as_str().unwrap().contains(place), "{line}");
     }
@@ -322,7 +322,7 @@ async fn definitions_may_come_later_and_a_malformed_object_stalls_nothing() {
         eventually("the correction is seen", SOON, || {
             operator.metric(ENGINES) == Some(2.0) && operator.metric(MALFORMED) == Some(0.0)
         });
-        operator.wait_for_log("FireboltEngine default/bad can be read again");
+        operator.wait_for_log("FireboltEngine default/bad can be parsed again");
     }
 }
 

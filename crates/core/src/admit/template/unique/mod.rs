@@ -34,7 +34,7 @@ struct List {
 const LISTS: [List; 8] = [
     list("a volume named", volumes),
     list("a mount or device at", places),
-    list("a use as a device of volume", devices),
+    list("a volume device for volume", devices),
     list("a resize policy for", resize_policies),
     list("a container on host port", host_ports),
     list("a resource claim named", resource_claims),

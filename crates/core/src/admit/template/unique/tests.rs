@@ -27,7 +27,7 @@ fn together(class: &Value, engine: &Value) -> Vec<Violation> {
 #[case::mount("engine.volumeMounts", json!({ "name": "v", "mountPath": "/x" }), json!({ "name": "w", "mountPath": "/x" }), "spec.containers[engine].volumeMounts[#].mountPath", "a mount or device at /x")]
 #[case::mount_written_otherwise("engine.volumeMounts", json!({ "name": "v", "mountPath": "/x/y" }), json!({ "name": "v", "mountPath": "//x/./y/" }), "spec.containers[engine].volumeMounts[#].mountPath", "a mount or device at /x/y")]
 #[case::device("engine.volumeDevices", json!({ "name": "v", "devicePath": "/x" }), json!({ "name": "w", "devicePath": "/x" }), "spec.containers[engine].volumeDevices[#].devicePath", "a mount or device at /x")]
-#[case::volume_of_a_device("engine.volumeDevices", json!({ "name": "v", "devicePath": "/x" }), json!({ "name": "v", "devicePath": "/y" }), "spec.containers[engine].volumeDevices[#].name", "a use as a device of volume v")]
+#[case::volume_of_a_device("engine.volumeDevices", json!({ "name": "v", "devicePath": "/x" }), json!({ "name": "v", "devicePath": "/y" }), "spec.containers[engine].volumeDevices[#].name", "a volume device for volume v")]
 #[case::resize_policy("engine.resizePolicy", json!({ "resourceName": "cpu", "restartPolicy": "NotRequired" }), json!({ "resourceName": "cpu", "restartPolicy": "RestartContainer" }), "spec.containers[engine].resizePolicy[#].resourceName", "a resize policy for cpu")]
 #[case::resource_claim("resourceClaims", json!({ "name": "gpu", "resourceClaimName": "a" }), json!({ "name": "gpu", "resourceClaimName": "b" }), "spec.resourceClaims[#].name", "a resource claim named gpu")]
 #[case::scheduling_gate("schedulingGates", json!({ "name": "example.com/g" }), json!({ "name": "example.com/g" }), "spec.schedulingGates[#].name", "a scheduling gate named example.com/g")]
@@ -115,7 +115,7 @@ fn a_volume_is_mounted_or_a_device_but_not_both() {
     rejects(&both(devices("w", "/x")), &[(place, ViolationKind::Duplicate, "at /x")]);
     rejects(
         &both(devices("v", "/y")),
-        &[(name, ViolationKind::Duplicate, "of volume v")],
+        &[(name, ViolationKind::Duplicate, "for volume v")],
     );
     accepts(&both(devices("w", "/y")));
 
@@ -125,7 +125,7 @@ fn a_volume_is_mounted_or_a_device_but_not_both() {
     assert_rejected(
         &together(&class, &engine),
         "spec.template",
-        &[(path, ViolationKind::Duplicate, "of volume v")],
+        &[(path, ViolationKind::Duplicate, "for volume v")],
         &engine,
     );
 }

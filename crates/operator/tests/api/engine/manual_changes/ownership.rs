@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::engine::faults::testenv::{ENGINE, ProxiedEnv};
 use crate::fault_proxy::{Fault, writes};
 use crate::fixtures::engine;
-use crate::testenv::Namespaced;
+use crate::testenv::{Namespaced, TestEnv};
 
 /// A child of generation 0, or the routing Service.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +92,52 @@ async fn a_child_that_was_taken_away_is_left_alone_and_the_engine_goes_on_withou
         (child.essence(&proxied).await, child.written(&proxied)),
         (taken, written)
     );
+}
+
+/// An object of another owner has the name of a child of the first or of the next generation. Without the labels of the
+/// operator no cache contains it. It is not changed, and the engine continues in the generation after it.
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_taken_costs_a_generation(
+    #[values(0, 1)] generation: i64,
+    #[values(Child::Set, Child::Config, Child::Headless)] child: Child,
+) {
+    let proxied = ProxiedEnv::start().await;
+    let env = &proxied.env;
+    let name = child.name().replace("g0", &format!("g{generation}"));
+    let theirs = match child {
+        Child::Set => foreign::<StatefulSet>(
+            env,
+            &name,
+            json!({ "replicas": 0, "serviceName": "x", "selector": { "matchLabels": { "app": "x" } },
+                "template": { "metadata": { "labels": { "app": "x" } }, "spec": { "containers": [{ "name": "x", "image": "x" }] } } }),
+        )
+        .await,
+        Child::Config => foreign::<ConfigMap>(env, &name, Value::Null).await,
+        Child::Headless | Child::Routing => foreign::<Service>(env, &name, json!({ "ports": [{ "port": 80 }] })).await,
+    };
+    env.create(&engine(ENGINE).0).await;
+    if generation > 0 {
+        env.wait_for_generation(ENGINE, 0).await;
+        proxied.change(1).await;
+    }
+    env.wait_for_generation(ENGINE, generation + 1).await;
+    assert_eq!(env.routed_to(ENGINE).await, Some(generation + 1));
+    let now = match child {
+        Child::Set => env.the::<StatefulSet>(&name).await.metadata,
+        Child::Config => env.the::<ConfigMap>(&name).await.metadata,
+        Child::Headless | Child::Routing => env.the::<Service>(&name).await.metadata,
+    };
+    assert_eq!((now.uid, now.owner_references), (theirs, None));
+}
+
+/// Creates an object without labels and owners. Returns its UID.
+async fn foreign<K: Namespaced>(env: &TestEnv, name: &str, spec: Value) -> Option<String> {
+    let mut object = json!({ "metadata": { "name": name } });
+    if !spec.is_null() {
+        object["spec"] = spec;
+    }
+    env.create(&serde_json::from_value::<K>(object).unwrap()).await.uid()
 }
 
 /// The owner references of the routing Service are removed. It is left alone and reported as the reason why the engine

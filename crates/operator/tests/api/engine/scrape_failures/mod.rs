@@ -45,22 +45,22 @@ fn scrape_failures() -> Vec<ScrapeFailure> {
             "HTTP status 302; redirects are not followed",
         ),
         failure("error", Answer::Status(500), "HTTP status 500"),
-        failure("empty", Answer::Empty, "the metrics have no firebolt_running_queries"),
+        failure("empty", Answer::Empty, "the metric firebolt_running_queries is missing"),
         failure("huge", Answer::Huge(HUGE), "the metrics are larger than 1 MiB"),
         failure(
             "nan",
             text("NaN", "0"),
-            "the metrics say \"NaN\" for firebolt_running_queries, which is no count",
+            "the metric firebolt_running_queries has the value \"NaN\", which is not a count",
         ),
         failure(
             "negative",
             text("0", "-1"),
-            "the metrics say \"-1\" for firebolt_suspended_queries, which is no count",
+            "the metric firebolt_suspended_queries has the value \"-1\", which is not a count",
         ),
         failure(
             "missing",
             Answer::Text(missing.to_owned()),
-            "the metrics have no firebolt_suspended_queries",
+            "the metric firebolt_suspended_queries is missing",
         ),
     ]
 }

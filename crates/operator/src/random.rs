@@ -11,7 +11,7 @@ const PASSWORD: usize = 12;
 /// # Panics
 ///
 /// If the operating system has no randomness to give, which leaves nothing that could be done safely.
-pub fn fresh_id(now: Timestamp) -> String {
+pub(crate) fn fresh_id(now: Timestamp) -> String {
     let milliseconds = u64::try_from(now.as_millisecond()).unwrap_or_default();
     Ulid::from_parts(milliseconds, u128::from_le_bytes(random())).to_string()
 }
@@ -21,7 +21,7 @@ pub fn fresh_id(now: Timestamp) -> String {
 /// # Panics
 ///
 /// As [`fresh_id`].
-pub fn fresh_password() -> String {
+pub(crate) fn fresh_password() -> String {
     let digits = random::<PASSWORD>().map(|byte| format!("{byte:02x}"));
     digits.concat()
 }

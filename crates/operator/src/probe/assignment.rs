@@ -1,4 +1,4 @@
-//! What the probe pool samples of an engine, and which pods it scrapes.
+//! What is sampled of an engine, and which pods are scraped.
 
 use std::sync::Arc;
 
@@ -12,24 +12,23 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt};
 
-use super::metrics::EngineMetrics;
+use super::{Assignment, Hooks, Measure, Pool, ProbePod, Purpose, Scraper, Target};
 use crate::caches::{Caches, by_engine};
-use crate::probe::{Assignment, Hooks, Pool, ProbePod, Purpose, Scraper, Target};
 
 /// A pool that reads its targets from the caches and triggers a reconcile of the engine after each sample.
 #[must_use]
-pub fn pool(
+pub(crate) fn pool(
     client: Client,
     caches: &Arc<Caches>,
     pending: &Arc<PendingSet<ObjectKey>>,
-    metrics: &Arc<EngineMetrics>,
+    measure: Measure,
 ) -> Pool {
-    let (caches, pending, metrics) = (Arc::clone(caches), Arc::clone(pending), Arc::clone(metrics));
+    let (caches, pending) = (Arc::clone(caches), Arc::clone(pending));
     Pool::new(Hooks {
         list_pods: Arc::new(move |key, assignment| pods_to_probe(&caches, key, assignment, Timestamp::now())),
         scrape: Scraper::new(client).into_hook(),
         notify: Arc::new(move |key| pending.add(key.clone(), Priority::Normal)),
-        measure: Arc::new(move |duration, succeeded| metrics.probed(duration, succeeded)),
+        measure,
         now: Arc::new(Timestamp::now),
     })
 }
@@ -38,7 +37,7 @@ pub fn pool(
 ///
 /// A draining generation is scraped once the routing Service does not select it any more: queries can arrive until then.
 /// A stable engine is scraped if auto-stop is enabled.
-pub fn assignment(engine: &FireboltEngine, desired: &DesiredEngine, unrouted: bool) -> Option<Assignment> {
+pub(crate) fn assignment(engine: &FireboltEngine, desired: &DesiredEngine, unrouted: bool) -> Option<Assignment> {
     let status = engine.status.as_ref()?;
     let assignment = |purpose, generation, interval| Assignment {
         uid: engine.uid().unwrap_or_default(),
@@ -91,7 +90,7 @@ fn pods_to_probe(caches: &Caches, key: &ObjectKey, assignment: &Assignment, now:
     if let Some(unreadable) = pods.iter().find_map(|pod| pod.0.as_ref().err()) {
         return vec![ProbePod::Unscrapable {
             pod: unreadable.metadata.name.clone().unwrap_or_default(),
-            cause: format!("it cannot be read: {}", unreadable.error),
+            cause: format!("it cannot be parsed: {}", unreadable.error),
         }];
     }
     let mut own: Vec<&Pod> = pods
@@ -141,8 +140,8 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
-    use super::super::fixture::{defaults, facts};
     use super::*;
+    use crate::engine::fixture::{defaults, facts};
 
     fn engine(status: &Value) -> FireboltEngine {
         let mut engine = FireboltEngine::default();
