@@ -46,12 +46,12 @@ fn pods_of_both_nodes_reach_each_other(cluster: &Cluster) {
     for number in [1, 2] {
         wait(cluster, &format!("pod/web-{number}"), "condition=Ready");
     }
-    let look = |what: &str, path: &str| kubectl(cluster, &["get", what, "-o", &format!("jsonpath={path}")]);
+    let field = |what: &str, path: &str| kubectl(cluster, &["get", what, "-o", &format!("jsonpath={path}")]);
     for (from, to) in [(1, 2), (2, 1)] {
-        let node = look(&format!("pod/web-{from}"), "{.spec.nodeName}");
+        let node = field(&format!("pod/web-{from}"), "{.spec.nodeName}");
         assert_eq!(node, format!("node-{from}"));
-        let pod = look(&format!("pod/web-{to}"), "{.status.podIP}");
-        let service = look(&format!("service/web-{to}"), "{.spec.clusterIP}");
+        let pod = field(&format!("pod/web-{to}"), "{.status.podIP}");
+        let service = field(&format!("service/web-{to}"), "{.spec.clusterIP}");
         let name = format!("web-{to}.default.svc.cluster.local");
         for (address, port) in [(pod, 9100), (service, 80), (format!("web-{to}"), 80), (name, 80)] {
             let ask = format!(

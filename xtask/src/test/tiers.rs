@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
@@ -21,11 +21,11 @@ const GATEWAY: &str = "gateway";
 const ENVOY: &str = "envoy";
 const E2E: &str = "e2e";
 /// Tests of the API tier wait for others most of the time, so more of them run than there are cores.
-const API_THREADS: usize = 6;
+const API_THREADS: usize = 10;
 /// Tests of the gateway tier wait as well, for timers and name servers.
 const GATEWAY_THREADS: usize = 4;
 /// Tests with a whole cluster wait for pods. Those that disturb the cluster itself run alone.
-const E2E_PROGRAMS: [(&str, usize); 2] = [("e2e", 4), ("e2e_disruptive", 1)];
+const E2E_PROGRAMS: [(&str, usize); 2] = [("e2e", 8), ("e2e_disruptive", 1)];
 /// Those that start clusters of their own, as people do, one after the other.
 const E2E_WITH_THEIR_OWN: [&str; 2] = ["e2e_node", "e2e_demo"];
 
@@ -128,29 +128,55 @@ pub(super) fn run(tier: Tier, programs: &[Program], arguments: &[String]) -> Res
                 Some(dir) => Cluster::open(Path::new(&dir))?,
                 None => runtime.block_on(whole_cluster())?,
             };
-            let mut runs = Vec::new();
-            for (name, threads) in E2E_PROGRAMS {
-                let program = find(programs, name)?;
-                // In the network of the cluster, pods and Services are reached by their addresses.
-                let mut command = cluster.inside(&program.path)?;
-                program.prepare(&mut command);
-                command.env(ATTACH_VARIABLE, cluster.dir());
-                runs.push(program::run(
-                    program,
-                    &mut command,
-                    threads,
-                    arguments,
-                    &mut io::stdout(),
-                )?);
-            }
-            // What follows has the machine for itself.
-            drop(cluster);
-            for name in E2E_WITH_THEIR_OWN {
-                runs.push(run_one(find(programs, name)?, None, 1, arguments)?);
-            }
-            Ok(runs)
+            // Both wait for pods most of the time. The shared cluster ends after them: those that start clusters of their
+            // own compare the interfaces of this machine before and after.
+            std::thread::scope(|scope| {
+                let others = scope.spawn(|| with_their_own(programs, arguments).map_err(|error| error.to_string()));
+                let mut runs = on_cluster(&cluster, programs, arguments)?;
+                let (others, printed) = others.join().expect("it does not panic")?;
+                io::stdout().write_all(&printed)?;
+                runs.extend(others);
+                Ok(runs)
+            })
         }
     }
+}
+
+/// Runs the programs that share a whole cluster, one after the other.
+fn on_cluster(cluster: &Cluster, programs: &[Program], arguments: &[String]) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for (name, threads) in E2E_PROGRAMS {
+        let program = find(programs, name)?;
+        // In the network of the cluster, pods and Services are reached by their addresses.
+        let mut command = cluster.inside(&program.path)?;
+        program.prepare(&mut command);
+        command.env(ATTACH_VARIABLE, cluster.dir());
+        runs.push(program::run(
+            program,
+            &mut command,
+            threads,
+            arguments,
+            &mut io::stdout(),
+        )?);
+    }
+    Ok(runs)
+}
+
+/// Runs the programs that start whole clusters of their own, one after the other, and returns what they print.
+fn with_their_own(programs: &[Program], arguments: &[String]) -> Result<(Vec<Run>, Vec<u8>)> {
+    let mut runs = Vec::new();
+    let mut printed = Vec::new();
+    for name in E2E_WITH_THEIR_OWN {
+        let program = find(programs, name)?;
+        runs.push(program::run(
+            program,
+            &mut program.command(),
+            1,
+            arguments,
+            &mut printed,
+        )?);
+    }
+    Ok((runs, printed))
 }
 
 fn each(programs: &[Program], run: impl Fn(&Program) -> Result<Run>) -> Result<Vec<Run>> {

@@ -5,8 +5,9 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::time::Instant;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use localkube::Cluster;
 use serde::Deserialize;
 
@@ -18,6 +19,7 @@ pub struct Mark {
     log: PathBuf,
     offset: u64,
     time: Timestamp,
+    instant: Instant,
 }
 
 /// One attempt to write, whether it succeeded or not.
@@ -79,7 +81,14 @@ impl Mark {
             log,
             offset,
             time: Timestamp::now(),
+            instant: Instant::now(),
         }
+    }
+
+    /// The time of the mark, on a clock that may have been set back since.
+    fn time(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.instant.elapsed()).unwrap();
+        self.time.min(Timestamp::now() - elapsed)
     }
 
     /// What the operator tried to write in the namespace since then, in the order in which it was answered.
@@ -100,7 +109,9 @@ impl Mark {
         let lines = log.lines().map(Result::unwrap);
         // The last line may be incomplete.
         let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
-        let since = lines.filter(|line| line.request_received_timestamp >= self.time);
+        // A request that was in flight at the mark is logged after it.
+        let time = self.time();
+        let since = lines.filter(|line| line.request_received_timestamp >= time);
         let counted = since.filter(|line| counts(&line.verb));
         counted.filter_map(|line| write_by(line, user, namespace)).collect()
     }

@@ -288,5 +288,5 @@ async fn a_gateway_whose_pods_take_their_time_is_awaited() {
         "secrets main-metadata-postgres-creds",
     ];
     let places = expected.map(place);
-    assert!(places[0].is_some() && places.is_sorted(), "{order:?}");
+    assert!(places[0].is_some() && places.is_sorted(), "{since:?}: {writes:#?}");
 }
