@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
-use super::changes::changes;
+use super::changes::{Rendering, changes};
 use super::{meta, name_of, named};
 use crate::desired::Lookup;
 use crate::desired::engine::{DesiredEngine, References};
@@ -134,7 +134,7 @@ impl Comparison<'_> {
             if let Some(number) = self.number(set, "") {
                 let generation = generations.entry(number).or_default();
                 generation.pods = pods_of(set, &objects.pods);
-                generation.stateful_set = Some(self.set(set, number));
+                generation.stateful_set = Some(self.set(set, number, objects));
             }
         }
         for config_map in &objects.config_maps {
@@ -172,13 +172,13 @@ impl Comparison<'_> {
         meta(object, &self.effective.uid)
     }
 
-    fn set(&self, live: &StatefulSet, number: i64) -> ObservedSet {
+    fn set(&self, live: &StatefulSet, number: i64, objects: &EngineObjects) -> ObservedSet {
         let annotations = live.metadata.annotations.as_ref();
         ObservedSet {
             meta: self.meta(live),
             template_hash: annotations.and_then(|all| all.get(Annotation::TemplateHash.key()).cloned()),
             tampered: self.rendered.is_some() && self.tampered(live, number),
-            changes: self.changes(live, number),
+            changes: self.changes(live, number, objects),
             replicas: replicas(live),
             created: created(live),
         }
@@ -194,7 +194,7 @@ impl Comparison<'_> {
     }
 
     /// What changed since the current generation was rendered.
-    fn changes(&self, live: &StatefulSet, number: i64) -> Vec<String> {
+    fn changes(&self, live: &StatefulSet, number: i64, objects: &EngineObjects) -> Vec<String> {
         let current = self.engine.status.as_ref().map(|status| status.current_generation);
         let annotations = live.metadata.annotations.as_ref();
         let fingerprint = annotations.and_then(|all| all.get(Annotation::TemplateHash.key()));
@@ -204,12 +204,16 @@ impl Comparison<'_> {
         if current != Some(number) || !outdated || !self.is_live {
             return Vec::new();
         }
-        changes(
-            self.engine,
-            self.class,
-            &render::stateful_set(self.effective, number),
-            live,
-        )
+        let config_map = render::config_map(self.effective, number);
+        let rendered = Rendering {
+            set: &render::stateful_set(self.effective, number),
+            config_map: Some(&config_map),
+        };
+        let live = Rendering {
+            set: live,
+            config_map: named(&objects.config_maps, name_of(&config_map)),
+        };
+        changes(self.engine, self.class, rendered, live)
     }
 
     fn child<K: Metadata<Ty = ObjectMeta> + Serialize>(&self, live: &K, rendered: impl FnOnce() -> K) -> Child {

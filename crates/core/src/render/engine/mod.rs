@@ -54,7 +54,7 @@ const RUNTIME_VOLUME: &str = "runtime";
 pub(crate) const UI_VOLUME: &str = "nginx-writable-dir";
 
 /// The only key of the ConfigMap, which is also the name of the file.
-const CONFIG_FILE: &str = "config.yaml";
+pub(crate) const CONFIG_FILE: &str = "config.yaml";
 
 /// The metadata of every object of the engine. Objects of a generation have a label with its number as well.
 fn object_meta(engine: &EffectiveEngine, name: String, generation: Option<i64>) -> ObjectMeta {

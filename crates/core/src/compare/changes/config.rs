@@ -1,0 +1,82 @@
+//! Changes of the configuration file.
+
+use firebolt_api::key::Annotation;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::Value;
+
+use super::{Rendering, Sources, at, from_to, json};
+use crate::render::engine::CONFIG_FILE;
+
+/// The fields that differ. Values of users are not reported, because they may be secret.
+pub(super) fn changes(sources: &Sources, rendered: Rendering, live: Rendering) -> Vec<String> {
+    let file = |of: Rendering| of.config_map.and_then(parsed);
+    let (Some(file), Some(live_file)) = (file(rendered), file(live)) else {
+        return hash_changed(sources, rendered, live).into_iter().collect();
+    };
+    let mut paths = Vec::new();
+    differing(String::new(), &file, &live_file, &mut paths);
+    let changes = paths.iter().filter_map(|path| {
+        let value = |file: &Value| at(file, path).and_then(Value::as_str).map(str::to_owned);
+        let from_to = || from_to(value(&live_file), value(&file));
+        match path.as_str() {
+            "instance.multi_engine.metadata_endpoint" => Some(format!("the metadata endpoint{}", from_to())),
+            "instance.id" => Some(format!("the ID of the instance{}", from_to())),
+            "engine.nodes" => hosts_changed(&file, &live_file),
+            "schema_version" | "instance.type" | "engine.id" | "engine.termination_grace_period" => None,
+            _ => Some(custom(sources, path)),
+        }
+    });
+    changes.collect()
+}
+
+/// Without the live ConfigMap, only the hash of what it was rendered from is known.
+fn hash_changed(sources: &Sources, rendered: Rendering, live: Rendering) -> Option<String> {
+    let hash = Annotation::CustomEngineConfigHash;
+    let is_own = sources.engine.spec.custom_engine_config.is_some();
+    (rendered.annotation(hash) != live.annotation(hash)).then(|| sources.change("spec.customEngineConfig", is_own))
+}
+
+fn custom(sources: &Sources, path: &str) -> String {
+    let own = sources.engine.spec.custom_engine_config.as_ref();
+    let class = sources.class.and_then(|class| class.spec.custom_engine_config.as_ref());
+    let is_set_by = |config: Option<&_>| config.is_some_and(|config| at(&json(config), path).is_some());
+    let field = format!("spec.customEngineConfig.{path}");
+    if is_set_by(own) {
+        sources.change(&field, true)
+    } else if is_set_by(class) {
+        sources.change(&field, false)
+    } else {
+        format!("`{field}` was removed")
+    }
+}
+
+/// The domain in the names of the nodes. Their number is that of the replicas.
+fn hosts_changed(file: &Value, live: &Value) -> Option<String> {
+    let first = |file: &Value| at(file, "engine.nodes[0].host").cloned();
+    let (host, live_host) = (first(file)?, first(live)?);
+    (host != live_host).then(|| "the cluster domain (`--cluster-domain`) changed".to_owned())
+}
+
+fn parsed(config_map: &ConfigMap) -> Option<Value> {
+    let text = config_map.data.as_ref()?.get(CONFIG_FILE)?;
+    serde_saphyr::from_str(text).ok()
+}
+
+fn differing(path: String, one: &Value, other: &Value, found: &mut Vec<String>) {
+    match (one.as_object(), other.as_object()) {
+        (Some(fields), Some(others)) => {
+            let more = others.keys().filter(|key| !fields.contains_key(*key));
+            for key in fields.keys().chain(more) {
+                let value = |fields: &serde_json::Map<String, Value>| fields.get(key).cloned().unwrap_or_default();
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                differing(path, &value(fields), &value(others), found);
+            }
+        }
+        _ if one == other => {}
+        _ => found.push(path),
+    }
+}

@@ -1,0 +1,126 @@
+//! What changed since a generation was rendered, in the terms of the objects that users write.
+
+mod config;
+mod storage;
+mod template;
+
+use firebolt_api::key::Annotation;
+use firebolt_api::{FireboltEngine, FireboltEngineClass};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The longest value that is reported.
+const LONGEST_VALUE: usize = 80;
+
+/// The objects of a generation that its pods are made from.
+#[derive(Clone, Copy)]
+pub(super) struct Rendering<'a> {
+    pub(super) set: &'a StatefulSet,
+    /// None if it is missing.
+    pub(super) config_map: Option<&'a ConfigMap>,
+}
+
+impl Rendering<'_> {
+    fn template(&self) -> Value {
+        json(&self.set.spec.as_ref().map(|spec| &spec.template))
+    }
+
+    fn annotation(&self, annotation: Annotation) -> Option<&String> {
+        self.set.metadata.annotations.as_ref()?.get(annotation.key())
+    }
+}
+
+/// The changes between the live objects of a generation and what would be rendered for it now, as "`spec.x` changed from 1
+/// to 3". Replicas are not among them. Fields that were removed from the template are reported only if nothing else changed:
+/// the live object also has fields that the API server added.
+pub(super) fn changes(
+    engine: &FireboltEngine,
+    class: Option<&FireboltEngineClass>,
+    rendered: Rendering,
+    live: Rendering,
+) -> Vec<String> {
+    let sources = Sources { engine, class };
+    let (rendered_template, live_template) = (rendered.template(), live.template());
+    let mut found = template::changes(&sources, &rendered_template, &live_template);
+    found.extend(template::ui_sidecar(&sources, &rendered_template, &live_template));
+    found.extend(storage::changes(&sources, rendered.set, live.set));
+    found.extend(config::changes(&sources, rendered, live));
+    if found.is_empty() {
+        found.extend(template::removed(&rendered_template, &live_template));
+    }
+    let class_hash = Annotation::EngineClassHash;
+    if found.is_empty() && rendered.annotation(class_hash) != live.annotation(class_hash) {
+        found.push(sources.change("spec.template", false));
+    }
+    found
+}
+
+/// The objects that users write.
+struct Sources<'a> {
+    engine: &'a FireboltEngine,
+    class: Option<&'a FireboltEngineClass>,
+}
+
+impl Sources<'_> {
+    fn own_template(&self) -> Option<Value> {
+        self.engine.spec.template.as_ref().map(json::<PodTemplateSpec>)
+    }
+
+    fn class_template(&self) -> Option<Value> {
+        self.class.map(|class| json(&class.spec.template))
+    }
+
+    /// The change of a field that the engine sets itself, or that its class sets.
+    fn change(&self, field: &str, is_own: bool) -> String {
+        format!("{} changed", self.owned(field, is_own))
+    }
+
+    /// A field, with the class if that is what sets it. Right as well if the engine got another class, or dropped its own
+    /// value.
+    fn owned(&self, field: &str, is_own: bool) -> String {
+        match self.class.filter(|_| !is_own) {
+            Some(class) => {
+                let class = class.metadata.name.as_deref().unwrap_or_default();
+                format!("`{field}` (set by class {class})")
+            }
+            None => format!("`{field}`"),
+        }
+    }
+}
+
+/// "from 1 to 3", if both are known.
+fn from_to(from: Option<String>, to: Option<String>) -> String {
+    match (from, to) {
+        (Some(from), Some(to)) => format!(" changed from {from} to {to}"),
+        _ => " changed".to_owned(),
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// The value at a path such as `spec.containers[engine].resources.limits.cpu`. Keys may contain dots.
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    let path = path.strip_prefix('.').unwrap_or(path);
+    if path.is_empty() {
+        return Some(value);
+    }
+    if let Some(rest) = path.strip_prefix('[') {
+        let (entry, rest) = rest.split_once(']')?;
+        let entries = value.as_array()?;
+        let named = entries
+            .iter()
+            .find(|other| other["name"] == entry || other["mountPath"] == entry);
+        return at(named.or_else(|| entries.get(entry.parse::<usize>().ok()?))?, rest);
+    }
+    let fields = value.as_object()?;
+    let ends = path.match_indices(['.', '[']).map(|(end, _)| end).chain([path.len()]);
+    ends.into_iter()
+        .find_map(|end| at(fields.get(&path[..end])?, &path[end..]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use crate::render::engine::{config_map, stateful_set};
+use crate::resolve::Defaults;
+use crate::resolve::engine::{InstanceFacts, resolve};
+
+const GENERATION: i64 = 3;
+
+fn engine(spec: &Value) -> FireboltEngine {
+    let mut all = json!({ "instanceRef": "i", "replicas": 2 });
+    all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let engine = json!({ "apiVersion": "v", "kind": "K", "metadata": { "name": "a", "uid": "u" }, "spec": all });
+    serde_json::from_value(engine).unwrap()
+}
+
+fn class(spec: &Value) -> FireboltEngineClass {
+    let class = json!({ "apiVersion": "v", "kind": "K", "metadata": { "name": "small" }, "spec": spec });
+    serde_json::from_value(class).unwrap()
+}
+
+fn facts() -> InstanceFacts {
+    InstanceFacts {
+        id: "01J".to_owned(),
+        metadata_endpoint: "m:7000".to_owned(),
+    }
+}
+
+fn rendered(
+    engine: &FireboltEngine,
+    class: &FireboltEngineClass,
+    facts: &InstanceFacts,
+    defaults: &Defaults,
+) -> (StatefulSet, ConfigMap) {
+    let effective = resolve(engine, Some(class), facts, defaults);
+    (stateful_set(&effective, GENERATION), config_map(&effective, GENERATION))
+}
+
+fn rendering((set, config_map): &(StatefulSet, ConfigMap)) -> Rendering<'_> {
+    Rendering {
+        set,
+        config_map: Some(config_map),
+    }
+}
+
+fn container(container: &Value) -> Value {
+    let mut named = json!({ "name": "engine" });
+    named
+        .as_object_mut()
+        .unwrap()
+        .extend(container.as_object().unwrap().clone());
+    json!({ "template": { "spec": { "containers": [named] } } })
+}
+
+fn pod(spec: &Value) -> Value {
+    json!({ "template": { "spec": spec } })
+}
+
+fn none() -> Value {
+    json!({ "template": {} })
+}
+
+#[rstest]
+#[case::nothing(json!({}), json!({}), none(), none(), &[])]
+#[case::image_of_the_engine(container(&json!({ "image": "e:1" })), container(&json!({ "image": "e:2" })), none(), none(),
+    &["`spec.template.spec.containers[engine].image` changed from e:1 to e:2"])]
+#[case::image_of_the_class(json!({}), json!({}), container(&json!({ "image": "e:1" })), container(&json!({ "image": "e:2" })),
+    &["`spec.template.spec.containers[engine].image` (set by class small) changed from e:1 to e:2"])]
+#[case::amount(container(&json!({ "resources": { "limits": { "cpu": "1" } } })), container(&json!({ "resources": { "limits": { "cpu": "2" } } })), none(), none(),
+    &["`spec.template.spec.containers[engine].resources.limits.cpu` changed from 1 to 2"])]
+#[case::a_variable_may_be_secret(container(&json!({ "env": [{ "name": "A", "value": "x" }] })), container(&json!({ "env": [{ "name": "A", "value": "y" }] })), none(), none(),
+    &["`spec.template.spec.containers[engine].env[A]` changed"])]
+#[case::label(json!({}), json!({ "template": { "metadata": { "labels": { "example.com/x": "y" } } } }), none(), none(),
+    &["`spec.template.metadata.labels.example.com/x` changed"])]
+#[case::service_account(pod(&json!({ "serviceAccountName": "one" })), pod(&json!({ "serviceAccountName": "two" })), none(), none(),
+    &["`spec.template.spec.serviceAccountName` changed from one to two"])]
+#[case::field_removed_by_the_engine(container(&json!({ "image": "e:1" })), json!({}), none(), none(),
+    &["`spec.containers[engine].image` of the pods changed from e:1 to registry.example/engine:1.2.3"])]
+#[case::web_ui(json!({}), json!({ "uiSidecar": true }), none(), none(), &["`spec.uiSidecar` changed from false to true"])]
+#[case::web_ui_of_the_class(json!({}), json!({}), json!({ "template": {}, "uiSidecar": true }), none(),
+    &["`spec.uiSidecar` (set by class small) changed from true to false"])]
+#[case::storage(json!({}), json!({ "storage": { "hostPath": { "path": "/d" } } }), none(), none(),
+    &["`spec.storage` changed from emptyDir to hostPath"])]
+#[case::storage_of_the_class(json!({}), json!({}), none(), json!({ "template": {}, "storage": { "persistentVolumeClaim": {} } }),
+    &["`spec.storage` (set by class small) changed from emptyDir to persistentVolumeClaim"])]
+#[case::size(json!({ "storage": { "persistentVolumeClaim": { "size": "1Gi" } } }), json!({ "storage": { "persistentVolumeClaim": { "size": "2Gi" } } }), none(), none(),
+    &["`spec.storage.persistentVolumeClaim.size` changed from 1Gi to 2Gi"])]
+#[case::same_size(json!({ "storage": { "persistentVolumeClaim": { "size": "1Gi" } } }), json!({ "storage": { "persistentVolumeClaim": { "size": "1024Mi" } } }), none(), none(), &[])]
+#[case::storage_class(json!({ "storage": { "persistentVolumeClaim": {} } }), json!({ "storage": { "persistentVolumeClaim": { "storageClassName": "fast" } } }), none(), none(),
+    &["`spec.storage.persistentVolumeClaim.storageClassName` changed"])]
+#[case::limit(json!({ "storage": { "emptyDir": { "sizeLimit": "1Gi" } } }), json!({ "storage": { "emptyDir": { "sizeLimit": "2Gi" } } }), none(), none(),
+    &["`spec.storage.emptyDir.sizeLimit` changed from 1Gi to 2Gi"])]
+#[case::path(json!({ "storage": { "hostPath": { "path": "/a" } } }), json!({ "storage": { "hostPath": { "path": "/b" } } }), none(), none(),
+    &["`spec.storage.hostPath.path` changed from /a to /b"])]
+#[case::config(json!({}), json!({ "customEngineConfig": { "x": 1 } }), none(), none(), &["`spec.customEngineConfig.x` changed"])]
+#[case::config_deep_down(json!({ "customEngineConfig": { "a": { "b.c": 1, "d": 2 } } }), json!({ "customEngineConfig": { "a": { "b.c": 2, "d": 2 } } }), none(), none(),
+    &["`spec.customEngineConfig.a.b.c` changed"])]
+#[case::config_of_the_class(json!({}), json!({}), none(), json!({ "template": {}, "customEngineConfig": { "x": 1 } }),
+    &["`spec.customEngineConfig.x` (set by class small) changed"])]
+#[case::config_removed(json!({ "customEngineConfig": { "x": 1 } }), json!({}), none(), none(), &["`spec.customEngineConfig.x` was removed"])]
+#[case::label_removed_from_the_class(json!({}), json!({}), json!({ "template": { "metadata": { "labels": { "x": "y" } } } }), none(),
+    &["`metadata.labels.x` was removed from the pods"])]
+#[case::removed(json!({ "template": { "spec": { "nodeSelector": { "disk": "ssd" } } } }), json!({}), none(), none(), &["`spec.nodeSelector` was removed from the pods"])]
+#[case::variable_removed(container(&json!({ "env": [{ "name": "A", "value": "x" }] })), json!({}), none(), none(), &["`spec.containers[engine].env[A]` was removed from the pods"])]
+fn what_changed_is_named_in_the_terms_of_its_author(
+    #[case] engine_before: Value,
+    #[case] engine_after: Value,
+    #[case] class_before: Value,
+    #[case] class_after: Value,
+    #[case] expected: &[&str],
+) {
+    let defaults = Defaults::example();
+    let before = rendered(&engine(&engine_before), &class(&class_before), &facts(), &defaults);
+    let (engine, class) = (engine(&engine_after), class(&class_after));
+    let after = rendered(&engine, &class, &facts(), &defaults);
+    assert_eq!(
+        changes(&engine, Some(&class), rendering(&after), rendering(&before)),
+        expected
+    );
+}
+
+/// What changed outside of the engine and its class: the instance, and the flags of the operator.
+#[rstest]
+#[case::metadata_endpoint(InstanceFacts { metadata_endpoint: "n:7000".to_owned(), ..facts() }, Defaults::example(), "the metadata endpoint changed from m:7000 to n:7000")]
+#[case::id(InstanceFacts { id: "01K".to_owned(), ..facts() }, Defaults::example(), "the ID of the instance changed from 01J to 01K")]
+#[case::cluster_domain(facts(), Defaults { cluster_domain: "example.org".to_owned(), ..Defaults::example() }, "the cluster domain (`--cluster-domain`) changed")]
+fn what_changed_elsewhere_is_named(
+    #[case] facts_after: InstanceFacts,
+    #[case] defaults: Defaults,
+    #[case] expected: &str,
+) {
+    let (engine, class) = (engine(&json!({})), class(&none()));
+    let before = rendered(&engine, &class, &facts(), &Defaults::example());
+    let after = rendered(&engine, &class, &facts_after, &defaults);
+    assert_eq!(
+        changes(&engine, Some(&class), rendering(&after), rendering(&before)),
+        [expected]
+    );
+}
+
+#[test]
+fn without_the_live_config_map_only_its_hash_is_compared() {
+    let class = class(&none());
+    let before = rendered(&engine(&json!({})), &class, &facts(), &Defaults::example());
+    let engine = engine(&json!({ "customEngineConfig": { "x": 1 } }));
+    let after = rendered(&engine, &class, &facts(), &Defaults::example());
+    let live = Rendering {
+        config_map: None,
+        ..rendering(&before)
+    };
+    let found = changes(&engine, Some(&class), rendering(&after), live);
+    assert_eq!(found, ["`spec.customEngineConfig` changed"]);
+}
