@@ -24,9 +24,9 @@ pub(crate) struct WordsArgs {
 
 /// Checks the walls between crates, that modules form no cycles, and the words in folders that are free of the old dialect.
 pub(crate) fn deps(root: &Path) -> Outcome {
-    report("the walls have gaps", &walls::faults(root)?)?;
+    report("crate boundary violations", &walls::faults(root)?)?;
     report("modules form cycles", &cycles::faults(root)?)?;
-    report("words have a better one", &words::faults(root)?)
+    report("discouraged terms", &words::faults(root)?)
 }
 
 /// Counts the words of the old dialect.

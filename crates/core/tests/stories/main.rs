@@ -79,7 +79,7 @@ fn a_wake_while_a_stop_takes_effect() {
 #[test]
 fn spec_change_while_creating() {
     let mut story = serving();
-    story.spec("v2, which never starts").run().later(30).spec("v3").run();
+    story.image("broken").run().later(30).image("v3").run();
     story
         .later(10)
         .pods(2, 2)
@@ -93,7 +93,7 @@ fn spec_change_while_creating() {
 #[test]
 fn spec_change_while_draining() {
     let mut story = serving();
-    story.spec("v2").run().pods(1, 2).run().spec("v3").run();
+    story.image("v2").run().pods(1, 2).run().image("v3").run();
     story.later(5).counted(0, Drain::Drained).run();
     story
         .later(5)
@@ -108,24 +108,28 @@ fn spec_change_while_draining() {
 #[test]
 fn class_edited() {
     let mut story = serving();
-    story.happens("a user edits the class", |story| {
-        story.rendered_as("v1 of an edited class");
-    });
-    story.run().pods(1, 2).run().later(5).counted(0, Drain::Drained).run();
+    story
+        .class_image("v2")
+        .run()
+        .pods(1, 2)
+        .run()
+        .later(5)
+        .counted(0, Drain::Drained)
+        .run();
     assert_snapshot!(story.log());
 }
 
 #[test]
 fn engine_deleted() {
     let mut story = serving();
-    story.happens("a person deletes the engine", Story::delete).run();
+    story.happens("a user deletes the engine", Story::delete).run();
     assert_snapshot!(story.log());
 }
 
 #[test]
 fn drain_held_by_queries() {
     let mut story = serving();
-    story.spec("v2").run().pods(1, 2).run();
+    story.image("v2").run().pods(1, 2).run();
     story.later(5).counted(0, Drain::Busy(3)).run();
     story.later(5).counted(0, Drain::Busy(1)).run();
     story.later(5).counted(0, Drain::Drained).run();
@@ -135,7 +139,7 @@ fn drain_held_by_queries() {
 #[test]
 fn drain_probe_failing() {
     let mut story = serving();
-    story.spec("v2").run().pods(1, 2).run();
+    story.image("v2").run().pods(1, 2).run();
     let failed = || Drain::Failed {
         pod: "a-g0-1".to_owned(),
         cause: "connection refused".to_owned(),
@@ -154,7 +158,7 @@ fn drain_probe_failing() {
 #[test]
 fn a_generation_that_never_becomes_ready() {
     let mut story = serving();
-    story.spec("v2").run().later(14 * 60).pods(1, 1).run().later(60).run();
+    story.image("v2").run().later(14 * 60).pods(1, 1).run().later(60).run();
     story.later(60).pods(1, 2).run();
     assert_snapshot!(story.log());
 }
@@ -162,20 +166,20 @@ fn a_generation_that_never_becomes_ready() {
 #[test]
 fn instance_not_ready_during_a_rollout() {
     let mut story = serving();
-    story.spec("v2").run().pods(1, 2).run();
+    story.image("v2").run().pods(1, 2).run();
     story.block(
         GateCause::InstanceNotReady,
         "Instance prod is not ready: wait for it, or look at its conditions.",
     );
     story.run().later(5).counted(0, Drain::Drained).run();
-    story.spec("v3").run().unblock().run();
+    story.image("v3").run().unblock().run();
     assert_snapshot!(story.log());
 }
 
 #[test]
 fn routing_service_deleted_while_creating() {
     let mut story = serving();
-    story.spec("v2").run();
+    story.image("v2").run();
     story.happens("a user deletes a-service", Story::lose_route).run();
     assert_snapshot!(story.log());
 }
@@ -186,7 +190,7 @@ fn crash_at_each_step() {
     let mut crashes = story.run_crashing();
     story.pods(0, 2);
     crashes += story.run_crashing();
-    story.spec("v2");
+    story.image("v2");
     crashes += story.run_crashing();
     story.pods(1, 2);
     crashes += story.run_crashing();
@@ -234,7 +238,7 @@ fn window_opening_and_closing() {
 #[test]
 fn status_lost_while_draining() {
     let mut story = serving();
-    story.spec("v2").run().pods(1, 2).run().lose_status().run();
+    story.image("v2").run().pods(1, 2).run().lose_status().run();
     story.later(5).counted(0, Drain::Drained).run();
     assert_snapshot!(story.log());
 }
@@ -242,7 +246,7 @@ fn status_lost_while_draining() {
 #[test]
 fn status_lost_while_creating() {
     let mut story = serving();
-    story.spec("v2").run().lose_status().run().pods(1, 2).run();
+    story.image("v2").run().lose_status().run().pods(1, 2).run();
     story.later(5).counted(0, Drain::Drained).run();
     assert_snapshot!(story.log());
 }

@@ -180,7 +180,7 @@ pub struct RunArguments {
     )]
     pub metadata_image: String,
 
-    /// Image of PostgreSQL in instances without a database of their own
+    /// Image of PostgreSQL in instances without spec.metadata.postgres
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_POSTGRES_IMAGE", hide_env_values = true,

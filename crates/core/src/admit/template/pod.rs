@@ -26,7 +26,7 @@ const FIELDS: [Owned<PodSpec>; 13] = [
     owned(
         "restartPolicy",
         |pod| filled(pod.restart_policy.as_ref()),
-        "Pods of the operator are always restarted.",
+        "The operator sets the restart policy of its pods.",
     ),
     owned("hostNetwork", |pod| pod.host_network == Some(true), ISOLATION),
     owned("hostPID", |pod| pod.host_pid == Some(true), ISOLATION),

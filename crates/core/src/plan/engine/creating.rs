@@ -68,7 +68,10 @@ fn takes_over(input: &Input, current: i64) -> String {
         .is_some_and(|set| set.replicas == 0);
     match notice::serving_beside(input, current).filter(|_| stops) {
         Some(serving) => {
-            format!("All gateways have observed the stop; switching queries away from generation {serving}.")
+            format!(
+                "The stop notice of {} s is over; switching queries away from generation {serving}.",
+                notice::STOP_NOTICE.as_secs()
+            )
         }
         None => format!("Generation {current} is ready; switching queries to it."),
     }

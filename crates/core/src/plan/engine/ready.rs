@@ -128,8 +128,8 @@ fn progress_deadline_exceeded(facts: &Facts) -> Option<EngineReadiness> {
     };
     let message = || {
         format!(
-            "{} is not ready after {deadline:#}: {}. {serving} The operator keeps retrying; correct the spec or the \
-             cause that prevents the pods from becoming ready.{}{}",
+            "{} is not ready after {deadline:#}: {}. {serving} The rollout continues as soon as the pods become \
+             ready; fix the spec or the cause that prevents it.{}{}",
             generation(facts),
             count(seen, set.replicas),
             causes(facts),
@@ -184,8 +184,8 @@ fn name_taken(facts: &Facts) -> Option<EngineReadiness> {
         .filter(|routing| !routing.meta.owned)?;
     let name = facts.input.names().routing_service();
     let message = format!(
-        "Service {name} (uid {}) is not owned by the engine, so queries cannot be routed. Delete or rename it; the \
-         rollout then continues automatically.",
+        "Service {name} (uid {}) is not owned by the engine, so queries cannot be routed. Delete it, or \
+         recreate it under another name; the rollout then continues automatically.",
         routing.meta.uid
     );
     Some(not_ready(EngineReason::ForeignObject, message))
@@ -201,7 +201,9 @@ fn rolling(facts: &Facts) -> Option<EngineReadiness> {
             stopping(facts)
                 .unwrap_or_else(|| format!("{} is being created: {pods}.{}", generation(facts), causes(facts)))
         }
-        EnginePhase::Switching => format!("{} is ready; queries are being switched to it.", generation(facts)),
+        EnginePhase::Switching => notice::remaining(facts.input, current)
+            .and_then(|_| stopping(facts))
+            .unwrap_or_else(|| format!("{} is ready; queries are being switched to it.", generation(facts))),
         EnginePhase::Draining => draining(facts),
         EnginePhase::Cleaning => {
             format!(

@@ -1,12 +1,14 @@
 //! Switching: the routing Service is pointed to the new generation, and the change is observed.
 
+use std::time::Duration;
+
 use firebolt_api::EnginePhase;
 
-use super::input::Input;
-use super::notice;
+use super::input::{Desired, Input};
 use super::output::EngineWrite;
-use super::phase::Transition;
+use super::phase::{Transition, drift};
 use super::progress::Progress;
+use super::{auto_stop, notice};
 
 pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let new = before.current;
@@ -18,16 +20,7 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
         return Transition::to(before.at(EnginePhase::Creating), why);
     }
     if let Some(remaining) = notice::remaining(input, new).filter(|_| !routed) {
-        if input.routed_to().is_none() {
-            let why = "The routing Service is missing; restoring it for the generation with ready pods.".to_owned();
-            return Transition::to(before.at(EnginePhase::Creating), why);
-        }
-        // The notice is measured in whole seconds of two clocks, so it may seem to have a moment left although it was
-        // over when the switch was decided. Going back would restart it.
-        return Transition {
-            requeue_after: Some(remaining),
-            ..Transition::stay(before, Vec::new())
-        };
+        return wait_for_notice(input, before, remaining);
     }
     if !routed {
         let ours = input
@@ -38,7 +31,7 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
         let flip = ours.then_some(EngineWrite::ApplyRoutingService { generation: new });
         // The switch is observed in the next reconcile: a write whose response was lost looks the same.
         return Transition {
-            requeue_after: ours.then_some(std::time::Duration::ZERO),
+            requeue_after: ours.then_some(Duration::ZERO),
             ..Transition::stay(before, flip.into_iter().collect())
         };
     }
@@ -61,6 +54,26 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
             switched.finished(input.replicas()),
             format!("Switched queries to generation {new}."),
         ),
+    }
+}
+
+/// The engine stops, and pods of the old generation receive queries although the switch was decided: they were not ready
+/// then, or the notice, which is measured in whole seconds of two clocks, seems to have a moment left.
+///
+/// Going back to creating would restart the notice, so that happens only if the stop itself is over.
+fn wait_for_notice(input: &Input, before: Progress, remaining: Duration) -> Transition {
+    let back = |why: &str| Transition::to(before.at(EnginePhase::Creating), why);
+    let is_outdated = |desired: &Desired| drift(input, desired, before.current).is_some();
+    if input.routed_to().is_none() && input.observed.routing.as_ref().is_none_or(|routing| routing.meta.owned) {
+        return back("The routing Service selects no generation; restoring it for the generation with ready pods.");
+    }
+    if input.desired.as_ref().is_ok_and(is_outdated) {
+        return back("The engine changed before it stopped.");
+    }
+    Transition {
+        requeue_after: Some(remaining),
+        auto_stop: auto_stop::call_off(input, before),
+        ..Transition::stay(before, Vec::new())
     }
 }
 

@@ -115,8 +115,8 @@ pub(super) fn foreign(input: &Input, objects: &[InstanceObject]) -> Option<Compo
 fn taken(input: &Input, object: InstanceObject, uid: &str) -> ComponentReadiness {
     let (kind, name) = (object.kind(), object.name(input.name()));
     let message = format!(
-        "{kind} {name} (uid {uid}) is not owned by the instance, and the operator does not modify it. Delete or rename \
-         it; the operator then continues automatically."
+        "{kind} {name} (uid {uid}) is not owned by the instance, and the operator does not modify it. Delete it, or \
+         recreate it under another name; the operator then continues automatically."
     );
     ComponentReadiness::not_ready(InstanceReason::ForeignObject, message)
 }

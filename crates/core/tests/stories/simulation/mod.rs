@@ -1,23 +1,29 @@
 //! An in-memory cluster that applies plans and logs what happens, line by line.
 
+mod writes;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use firebolt_api::key::{Annotation, Finalizer};
+use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStop, FireboltEngine, ScheduleWindow};
+use firebolt_core::plan::Severity;
 use firebolt_core::plan::engine::{
-    Activity, ActivitySample, DeletedObject, Desired, Drain, DrainSample, DrainSettings, EngineObjectKind, EngineWrite,
-    Gate, GateCause, Generation, Input, Limits, Observed, Plan, Pods, Routing, StatefulSet, plan,
+    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Input, Limits, Observed,
+    Plan, plan,
 };
-use firebolt_core::plan::{Child, Meta, Severity};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use writes::describe;
 
 /// A story: changes to an engine and its objects, and how the operator reacts.
 pub struct Story {
     engine: FireboltEngine,
-    spec: String,
+    image: String,
+    /// The field that sets the image.
+    image_field: &'static str,
     blocked: Option<Gate>,
     auto_stop: Option<AutoStop>,
     observed: Observed,
@@ -29,6 +35,10 @@ pub struct Story {
     ready: String,
     log: String,
 }
+
+/// The fields of an engine and of its class that set the image, as they are reported.
+const IMAGE: &str = "`spec.template.spec.containers[engine].image`";
+const IMAGE_OF_CLASS: &str = "`spec.template.spec.containers[engine].image` (set by class small)";
 
 /// How a reconcile ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,7 +57,8 @@ pub fn story(replicas: i32) -> Story {
     engine.spec.replicas = replicas;
     Story {
         engine,
-        spec: "v1".to_owned(),
+        image: "v1".to_owned(),
+        image_field: IMAGE,
         blocked: None,
         auto_stop: None,
         observed: Observed::default(),
@@ -78,16 +89,23 @@ impl Story {
     }
 
     pub fn replicas(&mut self, replicas: i32) -> &mut Self {
-        self.happens(&format!("a person sets replicas to {replicas}"), |story| {
+        self.happens(&format!("a user sets replicas to {replicas}"), |story| {
             story.engine.spec.replicas = replicas;
             story.edited();
         })
     }
 
-    pub fn spec(&mut self, spec: &str) -> &mut Self {
-        self.happens(&format!("a person changes the specification to {spec}"), |story| {
-            spec.clone_into(&mut story.spec);
+    pub fn image(&mut self, image: &str) -> &mut Self {
+        self.happens(&format!("a user changes the image to {image}"), |story| {
+            image.clone_into(&mut story.image);
             story.edited();
+        })
+    }
+
+    pub fn class_image(&mut self, image: &str) -> &mut Self {
+        self.happens(&format!("a user changes the image in the class to {image}"), |story| {
+            image.clone_into(&mut story.image);
+            story.image_field = IMAGE_OF_CLASS;
         })
     }
 
@@ -146,11 +164,6 @@ impl Story {
             story.ready.clear();
             story.touched();
         })
-    }
-
-    /// Something besides the engine's own specification changed what is rendered.
-    pub fn rendered_as(&mut self, spec: &str) {
-        spec.clone_into(&mut self.spec);
     }
 
     pub fn delete(&mut self) {
@@ -323,6 +336,13 @@ impl Story {
             if let Some(config) = &mut generation.config_map {
                 config.intact = self.configs.get(number) == Some(&template_hash);
             }
+            if let Some(set) = &mut generation.stateful_set {
+                let hash = set.template_hash.as_deref().unwrap_or_default();
+                let (image, _) = hash.split_once(' ').expect("an image and the replicas");
+                let changed = image != self.image;
+                let change = || format!("{} changed from {image} to {}", self.image_field, self.image);
+                set.changes = changed.then(change).into_iter().collect();
+            }
         }
         let old = self
             .engine
@@ -339,101 +359,6 @@ impl Story {
     }
 
     fn template_hash(&self) -> String {
-        format!("{}x{}", self.spec, self.engine.spec.replicas)
-    }
-
-    fn perform(&mut self, write: &EngineWrite) {
-        let meta = |uid: String| Meta {
-            uid,
-            owned: true,
-            terminating: false,
-            foreign_finalizers: Vec::new(),
-        };
-        let child = |uid: String| Child {
-            meta: meta(uid),
-            intact: true,
-        };
-        let template_hash = self.template_hash();
-        let replicas = self.engine.spec.replicas;
-        let now = self.now;
-        match write {
-            EngineWrite::AddFinalizer => {
-                self.engine.metadata.finalizers = Some(vec![Finalizer::Engine.key().to_owned()]);
-            }
-            EngineWrite::RemoveFinalizer => self.engine.metadata.finalizers = None,
-            EngineWrite::ApplyConfigMap { generation: number } => {
-                self.seen(*number).config_map = Some(child(format!("config-{number}")));
-                self.configs.insert(*number, template_hash);
-            }
-            EngineWrite::ApplyHeadlessService { generation: number } => {
-                self.seen(*number).headless_service = Some(child(format!("headless-{number}")));
-            }
-            EngineWrite::CreateStatefulSet { generation: number } => {
-                let seen = self.seen(*number);
-                assert!(seen.stateful_set.is_none(), "a StatefulSet is created once");
-                seen.stateful_set = Some(StatefulSet {
-                    meta: meta(format!("set-{number}")),
-                    template_hash: Some(template_hash),
-                    tampered: false,
-                    changes: Vec::new(),
-                    replicas,
-                    created: now,
-                });
-                seen.pods = Pods {
-                    total: replicas,
-                    ready: 0,
-                };
-            }
-            EngineWrite::ApplyRoutingService { generation: number } => {
-                self.observed.routing = Some(Routing {
-                    meta: meta("routing".to_owned()),
-                    target: Some(*number),
-                    intact: true,
-                });
-            }
-            EngineWrite::Delete(object) => self.remove(object),
-            EngineWrite::SetReplicas { to, .. } => {
-                self.engine.spec.replicas = *to;
-                self.edited();
-            }
-        }
-    }
-
-    fn seen(&mut self, number: i64) -> &mut Generation {
-        self.observed.generations.entry(number).or_default()
-    }
-
-    fn remove(&mut self, object: &DeletedObject) {
-        if object.uid == "routing" {
-            self.observed.routing = None;
-            return;
-        }
-        let (_, number) = object.uid.split_once('-').expect("a generation in the identity");
-        let number: i64 = number.parse().expect("a number");
-        let seen = self.seen(number);
-        match object.kind {
-            EngineObjectKind::StatefulSet => {
-                seen.stateful_set = None;
-                seen.pods = Pods::default();
-            }
-            EngineObjectKind::Service => seen.headless_service = None,
-            EngineObjectKind::ConfigMap => seen.config_map = None,
-        }
-        if seen.stateful_set.is_none() && seen.headless_service.is_none() && seen.config_map.is_none() {
-            self.observed.generations.remove(&number);
-        }
-    }
-}
-
-fn describe(write: &EngineWrite) -> String {
-    match write {
-        EngineWrite::AddFinalizer => "add the finalizer".to_owned(),
-        EngineWrite::RemoveFinalizer => "remove the finalizer".to_owned(),
-        EngineWrite::ApplyConfigMap { generation } => format!("apply ConfigMap a-g{generation}-config"),
-        EngineWrite::ApplyHeadlessService { generation } => format!("apply Service a-g{generation}-hl"),
-        EngineWrite::CreateStatefulSet { generation } => format!("create StatefulSet a-g{generation}"),
-        EngineWrite::ApplyRoutingService { generation } => format!("apply Service a-service -> g{generation}"),
-        EngineWrite::Delete(DeletedObject { kind, name, .. }) => format!("delete {kind:?} {name}"),
-        EngineWrite::SetReplicas { from, to, .. } => format!("patch spec.replicas {from} -> {to}"),
+        format!("{} {}", self.image, self.engine.spec.replicas)
     }
 }
