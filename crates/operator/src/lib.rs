@@ -19,6 +19,7 @@ mod instance;
 mod kind_metrics;
 mod leader;
 pub mod metrics;
+mod observation;
 pub mod pending;
 mod probe;
 pub mod process;

@@ -119,8 +119,9 @@ pub async fn accept<F>(
         open.push_back(end.clone());
         let handled = handle(socket, end.clone());
         tasks.spawn(async move {
+            // After a panic too.
+            let _end = end.drop_guard();
             handled.await;
-            end.cancel();
             drop(slot);
         });
     }

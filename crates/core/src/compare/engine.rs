@@ -49,6 +49,8 @@ impl EngineObjects {
 /// Everything that was read about one engine for one plan.
 #[derive(Clone, Debug)]
 pub struct EngineSnapshot {
+    /// When it was read.
+    pub at: Timestamp,
     /// Where it was read.
     pub reads: Reads,
     /// What it refers to.

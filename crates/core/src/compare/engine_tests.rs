@@ -63,6 +63,7 @@ fn pod(number: i64, ordinal: i32) -> Pod {
 
 fn snapshot(objects: &EngineObjects) -> EngineSnapshot {
     EngineSnapshot {
+        at: Timestamp::UNIX_EPOCH,
         reads: Reads::Live,
         references: References {
             class: None,

@@ -10,7 +10,7 @@ use firebolt_core::plan::engine::{
     Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Limits,
     Observed, Plan, Pods, Routing, StatefulSet, plan,
 };
-use firebolt_core::plan::{Child, Meta};
+use firebolt_core::plan::{Child, Meta, Reads};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -88,7 +88,7 @@ fn attempt(
         now: *NOW,
     };
     let mut plan = plan(&input);
-    let live_needed = plan.needs_live_reads(&input);
+    let live_needed = plan.reads_needed(&input, Reads::Cached).is_some();
     if let Some(bad) = bad {
         bad.distort_plan(&input, &mut plan);
     }

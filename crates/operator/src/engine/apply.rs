@@ -7,8 +7,7 @@
 
 use firebolt_api::key::Finalizer;
 use firebolt_api::{FireboltEngine, FireboltEngineStatus};
-use firebolt_core::desired::engine::DesiredEngine;
-use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, Gate, Limits, plan};
+use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, Gate, Limits, report_rejection};
 use firebolt_core::plan::{Event, Meta};
 use firebolt_core::render::engine as render;
 use firebolt_runtime::ReconcileError;
@@ -85,17 +84,19 @@ impl EngineReconciler {
         gate: Gate,
         state: &mut State,
     ) -> (FireboltEngine, Vec<Event>) {
-        let gated = DesiredEngine {
-            generation: Err(gate),
-            ..planned.desired.clone()
-        };
-        let reported = plan(&self.input(engine, &gated, &planned.observed, Limits::default()));
-        let Some(next) = reported.status else {
+        let Planned {
+            snapshot,
+            desired,
+            observed,
+            ..
+        } = planned;
+        let input = self.input(engine, desired, observed, snapshot.at, Limits::default());
+        let Some((next, events)) = report_rejection(&input, gate) else {
             return (after, Vec::new());
         };
         let mut writer = Writer::new(&self.access, after, &mut state.expectations);
         match conditions(&mut writer, &next).await {
-            Ok(()) => (writer.into_owner(), reported.events),
+            Ok(()) => (writer.into_owner(), events),
             Err(error) => {
                 debug!("report a rejection: {error}");
                 (writer.into_owner(), Vec::new())

@@ -13,10 +13,9 @@ use firebolt_core::desired::Lookup;
 use firebolt_core::desired::engine::References;
 use firebolt_core::plan::Reads;
 use firebolt_core::plan::engine::{EVENTS_INTERVAL, StatefulSetWarning};
-use firebolt_runtime::client::REQUEST_TIMEOUT;
 use firebolt_runtime::error::describe;
 use firebolt_runtime::informer::{Store, Watched};
-use firebolt_runtime::write::{Satisfied, version_in};
+use firebolt_runtime::write::version_in;
 use firebolt_runtime::{ObjectKey, ReconcileError};
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -31,29 +30,12 @@ use tracing::debug;
 use super::reconciler::EngineReconciler;
 use super::state::{ListedWarning, State};
 use crate::caches::{Caches, by_engine};
+use crate::observation::{CachedChildren, Observation, get, in_time, readable, trusted};
 
 /// How long a list of events may delay the reconcile, which has more important things to do.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Kubernetes merges events that repeat themselves; a StatefulSet has few different ones.
 const MOST_EVENTS: u32 = 32;
-
-/// What an observation led to.
-pub(super) enum Observation {
-    /// Everything was read. Boxed, because it is large.
-    Complete(Box<EngineSnapshot>),
-    /// The caches do not show our own writes yet; they are read live after this time.
-    CachesBehind(Duration),
-}
-
-/// The children in the caches.
-enum CachedChildren {
-    /// They can be trusted.
-    Trusted(EngineObjects),
-    /// They do not show our own writes yet.
-    Behind(Duration),
-    /// An object cannot be read, which must not look like an absence; or the caches must not be trusted.
-    Untrusted,
-}
 
 impl EngineReconciler {
     /// Reads everything that a plan is made from, as far as `reads` allows in the caches.
@@ -62,14 +44,14 @@ impl EngineReconciler {
         engine: &FireboltEngine,
         reads: Reads,
         state: &mut State,
-    ) -> Result<Observation, ReconcileError> {
+    ) -> Result<Observation<EngineSnapshot>, ReconcileError> {
         let key = ObjectKey::of(engine);
         let cached = match reads {
             Reads::Cached => cached_children(&self.context.caches, &key, state),
             Reads::LiveChildren | Reads::Live => CachedChildren::Untrusted,
         };
         let (reads, objects) = match cached {
-            CachedChildren::Trusted(objects) => (reads, objects),
+            CachedChildren::Trusted(objects) => (reads, *objects),
             CachedChildren::Behind(left) => return Ok(Observation::CachesBehind(left)),
             CachedChildren::Untrusted => (reads.max(Reads::LiveChildren), self.live_children(engine, state).await?),
         };
@@ -80,6 +62,7 @@ impl EngineReconciler {
         let now = Timestamp::now();
         state.own.observe_route(is_unrouted(engine, &objects), now);
         Ok(Observation::Complete(Box::new(EngineSnapshot {
+            at: now,
             reads,
             references,
             drain: self.probes.drain_sample(&key),
@@ -145,16 +128,10 @@ async fn list_warnings(client: &Client, namespace: &str, uid: &str) -> Option<Ve
     }
 }
 
-fn cached_children(caches: &Caches, key: &ObjectKey, state: &mut State) -> CachedChildren {
-    let Some(objects) = cached(caches, key) else {
-        return CachedChildren::Untrusted;
-    };
-    let version = |kind: &str, name: &str| version(&objects, kind, name);
-    match state.expectations.satisfied(version, Instant::now()) {
-        Satisfied::Yes => CachedChildren::Trusted(objects),
-        // Whatever is not shown yet comes with a change.
-        Satisfied::NotYet(left) => CachedChildren::Behind(left),
-        Satisfied::ReadLive => CachedChildren::Untrusted,
+fn cached_children(caches: &Caches, key: &ObjectKey, state: &mut State) -> CachedChildren<EngineObjects> {
+    match cached(caches, key) {
+        Some(objects) => trusted(objects, &mut state.expectations, version),
+        None => CachedChildren::Untrusted,
     }
 }
 
@@ -167,15 +144,11 @@ fn version(objects: &EngineObjects, kind: &str, name: &str) -> Option<String> {
 
 /// The children in the caches; `None` if one of them cannot be read.
 fn cached(caches: &Caches, key: &ObjectKey) -> Option<EngineObjects> {
-    fn readable<K: Watched>(store: &Store<K>, key: &ObjectKey) -> Option<Vec<K>> {
-        let objects = store.by_index(by_engine(), key);
-        objects.iter().map(|object| object.0.as_ref().ok().cloned()).collect()
-    }
     Some(EngineObjects {
-        stateful_sets: readable(&caches.of_engines.stateful_sets, key)?,
-        services: readable(&caches.of_engines.services, key)?,
-        config_maps: readable(&caches.of_engines.config_maps, key)?,
-        pods: readable(&caches.of_engines.pods, key)?,
+        stateful_sets: readable(&caches.of_engines.stateful_sets, by_engine(), key)?,
+        services: readable(&caches.of_engines.services, by_engine(), key)?,
+        config_maps: readable(&caches.of_engines.config_maps, by_engine(), key)?,
+        pods: readable(&caches.of_engines.pods, by_engine(), key)?,
     })
 }
 
@@ -202,39 +175,21 @@ fn find<K: Watched>(store: &Store<K>, namespace: &str, name: &str) -> Lookup<K> 
 /// What an engine refers to, from the API server.
 async fn live_references(client: &Client, engine: &FireboltEngine) -> Result<References, ReconcileError> {
     let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
-    let instance = get(client, namespace, &engine.spec.instance_ref).await?;
+    let instance = lookup(client, namespace, &engine.spec.instance_ref).await?;
     let class = match engine.spec.engine_class_ref.as_deref() {
-        Some(name) => Some(get(client, namespace, name).await?),
+        Some(name) => Some(lookup(client, namespace, name).await?),
         None => None,
     };
     Ok(References { class, instance })
 }
 
-async fn get<K: Watched>(client: &Client, namespace: &str, name: &str) -> Result<Lookup<K>, ReconcileError> {
+async fn lookup<K>(client: &Client, namespace: &str, name: &str) -> Result<Lookup<K>, ReconcileError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
     let key = ObjectKey::new(namespace, name);
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let read = async {
-        let found = api.get_opt(name).await;
-        found.map_err(|error| ReconcileError::read("get", &K::kind(&()), &key, error))
-    };
-    let found = in_time("object named by FireboltEngine", key.clone(), read).await?;
+    let found = in_time("object named by FireboltEngine", key, get(client, namespace, name)).await?;
     Ok(found.map_or(Lookup::Missing, Lookup::Found))
-}
-
-async fn in_time<T>(
-    what: &str,
-    object: ObjectKey,
-    read: impl Future<Output = Result<T, ReconcileError>>,
-) -> Result<T, ReconcileError> {
-    match tokio::time::timeout(REQUEST_TIMEOUT, read).await {
-        Ok(done) => done,
-        Err(_elapsed) => Err(ReconcileError::TimedOut {
-            verb: "read",
-            kind: what.to_owned(),
-            object,
-            limit: REQUEST_TIMEOUT,
-        }),
-    }
 }
 
 /// The children from the API server. Found by label, and by name where the status counts on an object, because labels can
@@ -281,16 +236,13 @@ struct LiveReads<'a> {
 }
 
 impl LiveReads<'_> {
-    fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), &self.key.namespace)
-    }
-
     async fn by_label<K>(&self) -> Result<Vec<K>, ReconcileError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
         let selector = format!("{}={}", Label::Engine, self.key.name);
-        let found = self.api::<K>().list(&ListParams::default().labels(&selector)).await;
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.key.namespace);
+        let found = api.list(&ListParams::default().labels(&selector)).await;
         found
             .map(|list| list.items)
             .map_err(|error| ReconcileError::read("list", &K::kind(&()), self.key, error))
@@ -303,9 +255,7 @@ impl LiveReads<'_> {
     {
         let known: BTreeSet<String> = found.iter().map(ResourceExt::name_any).collect();
         for name in names.filter(|name| !known.contains(name)) {
-            let object = ObjectKey::new(&self.key.namespace, &name);
-            let read = self.api::<K>().get_opt(&name).await;
-            found.extend(read.map_err(|error| ReconcileError::read("get", &K::kind(&()), &object, error))?);
+            found.extend(get(self.client, &self.key.namespace, &name).await?);
         }
         Ok(())
     }

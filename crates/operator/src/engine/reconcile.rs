@@ -8,9 +8,9 @@ use firebolt_core::plan::engine::plan;
 use firebolt_runtime::reconciler::{Outcome, Reconciler};
 use firebolt_runtime::{ObjectKey, ReconcileError};
 
-use super::observe::Observation;
 use super::reconciler::{EngineReconciler, Planned};
 use super::state::{EngineState, State};
+use crate::observation::Observation;
 
 impl Reconciler for EngineReconciler {
     type Object = FireboltEngine;
@@ -28,7 +28,7 @@ impl Reconciler for EngineReconciler {
             let desired = desired(engine, &snapshot.references, &settings.defaults, &settings.bounds);
             let observed = compare(engine, &desired, &snapshot);
             let limits = state.own.limits(&desired, state.drift.delay());
-            let input = self.input(engine, &desired, &observed, limits);
+            let input = self.input(engine, &desired, &observed, snapshot.at, limits);
             let plan = plan(&input);
             match plan.reads_needed(&input, snapshot.reads) {
                 Some(more) => reads = more,

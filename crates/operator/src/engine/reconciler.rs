@@ -49,6 +49,7 @@ impl EngineReconciler {
         engine: &'a FireboltEngine,
         desired: &'a DesiredEngine,
         observed: &'a Observed,
+        now: Timestamp,
         limits: Limits<'a>,
     ) -> Input<'a> {
         Input {
@@ -58,7 +59,7 @@ impl EngineReconciler {
             progress_deadline: self.context.settings.rollout_progress_deadline,
             observed,
             limits,
-            now: Timestamp::now(),
+            now,
         }
     }
 }

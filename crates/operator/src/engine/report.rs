@@ -41,8 +41,7 @@ impl EngineReconciler {
                 self.emit(&after, &plan.events, state);
                 self.measure_wake(&after, plan);
             }
-            let warnings: Vec<Event> = events.into_iter().filter(is_warning).collect();
-            self.emit(&after, &warnings, state);
+            self.emit(&after, &events, state);
             return Err(error);
         }
         if planned.desired.generation.is_ok() {

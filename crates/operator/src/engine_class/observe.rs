@@ -2,7 +2,7 @@
 
 use firebolt_api::FireboltEngineClass;
 use firebolt_core::plan::Reads;
-use firebolt_core::plan::engine_class::{Observed, Source};
+use firebolt_core::plan::engine_class::Observed;
 use firebolt_runtime::{ObjectKey, ReconcileError};
 use kube::Client;
 
@@ -32,7 +32,7 @@ fn cached(caches: &Caches, class: &FireboltEngineClass) -> Observed {
         } else {
             Vec::new()
         },
-        source: Source::Watched,
+        reads: Reads::Cached,
     }
 }
 
@@ -46,6 +46,6 @@ async fn live(client: &Client, class: &FireboltEngineClass) -> Result<Observed, 
     Ok(Observed {
         bound,
         unreadable,
-        source: Source::Live,
+        reads: Reads::Live,
     })
 }

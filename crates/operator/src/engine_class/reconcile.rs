@@ -28,7 +28,7 @@ impl Reconciler for EngineClassReconciler {
                 now: Timestamp::now(),
             };
             let plan = plan(&input);
-            match plan.reads_needed(&input, reads) {
+            match plan.reads_needed(reads) {
                 Some(more) => reads = more,
                 None => break plan,
             }

@@ -1,7 +1,6 @@
 //! All reads of a reconcile: from the caches where an outdated read is harmless, live where the next write cannot be undone.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use firebolt_api::{FireboltInstance, InstancePhase};
 use firebolt_core::compare::instance::{InstanceObjects, InstanceSnapshot, SecretLookup, SecretOutline};
@@ -9,38 +8,19 @@ use firebolt_core::plan::Reads;
 use firebolt_core::plan::instance::InstanceObject;
 use firebolt_core::render::instance::postgres_claim_name;
 use firebolt_core::resolve::instance::credentials_secret;
-use firebolt_runtime::client::REQUEST_TIMEOUT;
-use firebolt_runtime::informer::{Store, Watched};
-use firebolt_runtime::write::{Satisfied, version_in};
+use firebolt_runtime::write::version_in;
 use firebolt_runtime::{ObjectKey, ReconcileError};
+use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 
 use super::reconciler::InstanceReconciler;
 use super::state::State;
 use crate::caches::{Caches, Credentials, ENGINES_BY_INSTANCE, KeyState, KnownSecret, by_instance};
 use crate::engine_references::{self, EngineReferences};
-
-/// What an observation led to.
-pub(super) enum Observation {
-    /// Everything was read. Boxed, because it is large.
-    Complete(Box<InstanceSnapshot>),
-    /// The caches do not show our own writes yet; they are read live after this time.
-    CachesBehind(Duration),
-}
-
-/// The children in the caches.
-enum CachedChildren {
-    /// They can be trusted. Boxed, because they are large.
-    Trusted(Box<InstanceSnapshot>),
-    /// They do not show our own writes yet.
-    Behind(Duration),
-    /// An object cannot be read, which must not look like an absence; or the caches must not be trusted.
-    Untrusted,
-}
+use crate::observation::{CachedChildren, Observation, get, in_time, readable, trusted};
 
 impl InstanceReconciler {
     /// Reads everything that a plan is made from, as far as `reads` allows in the caches.
@@ -49,7 +29,7 @@ impl InstanceReconciler {
         instance: &FireboltInstance,
         reads: Reads,
         state: &mut State,
-    ) -> Result<Observation, ReconcileError> {
+    ) -> Result<Observation<InstanceSnapshot>, ReconcileError> {
         let caches = &self.context.caches;
         let (key, uid) = (ObjectKey::of(instance), instance.uid().unwrap_or_default());
         caches
@@ -74,6 +54,7 @@ impl InstanceReconciler {
             Reads::Live => live_engines(&self.context.client, instance).await?,
         };
         Ok(Observation::Complete(Box::new(InstanceSnapshot {
+            at: Timestamp::now(),
             reads,
             engines,
             ..children
@@ -86,9 +67,10 @@ impl InstanceReconciler {
         let key = ObjectKey::of(instance);
         let pods = cached_pods(&self.context.caches, &key);
         let client = &self.context.client;
-        let reads = LiveReads { client, key };
+        let reads = LiveReads { client, key: &key };
         // Boxed, because it is large.
-        reads.in_time(Box::pin(reads.everything(instance, pods))).await
+        let everything = Box::pin(reads.everything(instance, pods));
+        in_time("objects of FireboltInstance", key.clone(), everything).await
     }
 }
 
@@ -97,20 +79,15 @@ fn has_failed(instance: &FireboltInstance) -> bool {
     phase == Some(InstancePhase::Failed)
 }
 
-fn cached_children(caches: &Caches, key: &ObjectKey, state: &mut State) -> CachedChildren {
-    let Some(children) = cached(caches, key) else {
-        return CachedChildren::Untrusted;
-    };
-    // Credentials that were not looked for yet must not look as if there were none.
-    if matches!(children.credentials, SecretLookup::Unknown) {
-        return CachedChildren::Untrusted;
-    }
-    let version = |kind: &str, name: &str| version(&children, kind, name);
-    match state.expectations.satisfied(version, Instant::now()) {
-        Satisfied::Yes => CachedChildren::Trusted(Box::new(children)),
-        // Whatever is not shown yet comes with a change.
-        Satisfied::NotYet(left) => CachedChildren::Behind(left),
-        Satisfied::ReadLive => CachedChildren::Untrusted,
+fn cached_children(caches: &Caches, key: &ObjectKey, state: &mut State) -> CachedChildren<InstanceSnapshot> {
+    match cached(caches, key) {
+        // Credentials that were not looked for yet must not look as if there were none.
+        None
+        | Some(InstanceSnapshot {
+            credentials: SecretLookup::Unknown,
+            ..
+        }) => CachedChildren::Untrusted,
+        Some(children) => trusted(children, &mut state.expectations, version),
     }
 }
 
@@ -136,28 +113,21 @@ fn version(snapshot: &InstanceSnapshot, kind: &str, name: &str) -> Option<String
 
 /// The children in the caches; `None` if one of them cannot be read.
 fn cached(caches: &Caches, key: &ObjectKey) -> Option<InstanceSnapshot> {
-    fn readable<K: Watched>(store: &Store<K>, key: &ObjectKey) -> Option<Vec<K>> {
-        let objects = store.by_index(by_instance(), key);
-        objects.iter().map(|object| object.0.as_ref().ok().cloned()).collect()
-    }
     let own = &caches.of_instances;
     Some(InstanceSnapshot {
-        reads: Reads::Cached,
         objects: InstanceObjects {
-            stateful_sets: readable(&own.stateful_sets, key)?,
-            deployments: readable(&own.deployments, key)?,
-            services: readable(&own.services, key)?,
-            config_maps: readable(&own.config_maps, key)?,
-            service_accounts: readable(&own.service_accounts, key)?,
-            roles: readable(&own.roles, key)?,
-            role_bindings: readable(&own.role_bindings, key)?,
-            disruption_budgets: readable(&own.disruption_budgets, key)?,
-            pods: readable(&own.pods, key)?,
+            stateful_sets: readable(&own.stateful_sets, by_instance(), key)?,
+            deployments: readable(&own.deployments, by_instance(), key)?,
+            services: readable(&own.services, by_instance(), key)?,
+            config_maps: readable(&own.config_maps, by_instance(), key)?,
+            service_accounts: readable(&own.service_accounts, by_instance(), key)?,
+            roles: readable(&own.roles, by_instance(), key)?,
+            role_bindings: readable(&own.role_bindings, by_instance(), key)?,
+            disruption_budgets: readable(&own.disruption_budgets, by_instance(), key)?,
+            pods: readable(&own.pods, by_instance(), key)?,
         },
         credentials: looked_up(&caches.credentials.get(key)),
-        own_credentials: None,
-        claim: None,
-        engines: Vec::new(),
+        ..InstanceSnapshot::default()
     })
 }
 
@@ -186,22 +156,10 @@ async fn live_engines(client: &Client, instance: &FireboltInstance) -> Result<Ve
 
 struct LiveReads<'a> {
     client: &'a Client,
-    key: ObjectKey,
+    key: &'a ObjectKey,
 }
 
 impl LiveReads<'_> {
-    async fn in_time<T>(&self, read: impl Future<Output = Result<T, ReconcileError>>) -> Result<T, ReconcileError> {
-        match tokio::time::timeout(REQUEST_TIMEOUT, read).await {
-            Ok(found) => found,
-            Err(_elapsed) => Err(ReconcileError::TimedOut {
-                verb: "read",
-                kind: "objects of FireboltInstance".to_owned(),
-                object: self.key.clone(),
-                limit: REQUEST_TIMEOUT,
-            }),
-        }
-    }
-
     async fn everything(
         &self,
         instance: &FireboltInstance,
@@ -236,7 +194,6 @@ impl LiveReads<'_> {
         )?;
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         Ok(InstanceSnapshot {
-            reads: Reads::LiveChildren,
             objects: InstanceObjects {
                 stateful_sets,
                 deployments,
@@ -254,7 +211,7 @@ impl LiveReads<'_> {
             },
             own_credentials: own_secret.map(|secret| outline(&KnownSecret::of(secret, uid))),
             claim,
-            engines: Vec::new(),
+            ..InstanceSnapshot::default()
         })
     }
 
@@ -273,10 +230,7 @@ impl LiveReads<'_> {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &self.key.namespace);
-        let object = ObjectKey::new(&self.key.namespace, name);
-        let read = api.get_opt(name).await;
-        read.map_err(|error| ReconcileError::read("get", &K::kind(&()), &object, error))
+        get(self.client, &self.key.namespace, name).await
     }
 }
 

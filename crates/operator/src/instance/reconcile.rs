@@ -7,11 +7,10 @@ use firebolt_core::plan::Reads;
 use firebolt_core::plan::instance::{Input, plan};
 use firebolt_runtime::reconciler::{Outcome, Reconciler};
 use firebolt_runtime::{ObjectKey, ReconcileError};
-use jiff::Timestamp;
 
-use super::observe::Observation;
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::{InstanceState, State};
+use crate::observation::Observation;
 use crate::random::fresh_id;
 
 impl Reconciler for InstanceReconciler {
@@ -30,14 +29,13 @@ impl Reconciler for InstanceReconciler {
             let desired = desired(instance, &settings.defaults, snapshot.has_ipv6(instance));
             let comparison = compare(&desired.effective, &snapshot, &state.own.accepted);
             let standing = state.own.rejections.standing(instance.metadata.generation);
-            let now = Timestamp::now();
             let input = Input {
                 instance,
                 desired: &desired.for_plan,
                 observed: &comparison.observed,
                 limits: standing.limits(state.drift.delay()),
-                fresh_id: &fresh_id(now),
-                now,
+                fresh_id: &fresh_id(snapshot.at),
+                now: snapshot.at,
             };
             let plan = plan(&input);
             match plan.reads_needed(&input, snapshot.reads) {

@@ -1,7 +1,5 @@
 //! The end of a reconcile: events, metrics, and when to reconcile again.
 
-use std::time::Duration;
-
 use firebolt_api::FireboltInstance;
 use firebolt_api::condition::InstanceCondition;
 use firebolt_core::plan::Event;
@@ -21,13 +19,7 @@ impl InstanceReconciler {
     pub(super) fn report(&self, planned: &Planned, applied: Applied, state: &mut State) -> Outcome {
         let after = match applied {
             Applied::Complete(after) => after,
-            Applied::Rejected => {
-                return Outcome::Done {
-                    requeue_after: Some(Duration::ZERO),
-                    throttle: None,
-                    rejected: true,
-                };
-            }
+            Applied::Rejected => return Outcome::Rejected,
         };
         let plan = &planned.plan;
         if !plan.writes.is_empty() {

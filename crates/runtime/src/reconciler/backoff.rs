@@ -35,6 +35,9 @@ pub enum Outcome {
     },
     /// Nothing was done: the caches do not show our own writes yet. Reconcile again after this time.
     Wait(Duration),
+    /// The API server rejected a request, and the state of the object contains why. Counts as an error; the reconcile that
+    /// follows at once reports it and does the rest.
+    Rejected,
 }
 
 impl Outcome {
@@ -77,6 +80,10 @@ impl Backoff {
             Outcome::Wait(left) => Requeue {
                 at: Some(now + left),
                 keep_priority: true,
+                ..Requeue::default()
+            },
+            Outcome::Rejected => Requeue {
+                at: Some(now),
                 ..Requeue::default()
             },
             Outcome::Done {

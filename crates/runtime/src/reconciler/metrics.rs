@@ -186,20 +186,18 @@ pub(super) struct Measured {
 impl Measured {
     pub(super) fn finished(self, key: &ObjectKey, result: &Result<Outcome, ReconcileError>) {
         match result {
-            Ok(outcome) => {
-                self.metrics.last_success.record(key, Timestamp::now());
-                match outcome {
-                    Outcome::Done {
-                        requeue_after: None, ..
-                    } => self.metrics.success.inc(),
-                    Outcome::Done {
-                        requeue_after: Some(_), ..
-                    }
-                    | Outcome::Wait(_) => self.metrics.requeue_after.inc(),
-                };
-            }
-            Err(_) => self.metrics.failed(),
-        }
+            Ok(Outcome::Rejected) | Err(_) => return self.metrics.failed(),
+            Ok(Outcome::Done {
+                requeue_after: None, ..
+            }) => self.metrics.success.inc(),
+            Ok(
+                Outcome::Done {
+                    requeue_after: Some(_), ..
+                }
+                | Outcome::Wait(_),
+            ) => self.metrics.requeue_after.inc(),
+        };
+        self.metrics.last_success.record(key, Timestamp::now());
     }
 }
 
@@ -229,6 +227,7 @@ mod tests {
     #[case::done(Ok(Outcome::DONE), "success")]
     #[case::timer(Ok(Outcome::requeue_after(Duration::ZERO)), "requeue_after")]
     #[case::caches_lag(Ok(Outcome::Wait(Duration::ZERO)), "requeue_after")]
+    #[case::rejected(Ok(Outcome::Rejected), "error")]
     #[case::error(Err(ReconcileError::NotLeader), "error")]
     fn a_reconcile_is_counted_by_its_result(#[case] result: Result<Outcome, ReconcileError>, #[case] expected: &str) {
         let mut registry = Registry::default();
@@ -245,7 +244,7 @@ mod tests {
                 format!("controller_runtime_reconcile_total{{controller=\"widget\",result=\"{label}\"}} {count}\n");
             assert!(text.contains(&line), "{line}{text}");
         }
-        let errors = u8::from(result.is_err());
+        let errors = u8::from(expected == "error");
         for line in [
             format!("controller_runtime_reconcile_errors_total{{controller=\"widget\"}} {errors}\n"),
             format!("workqueue_retries_total{{name=\"widget\",controller=\"widget\"}} {errors}\n"),
@@ -254,7 +253,7 @@ mod tests {
         ] {
             assert!(text.contains(&line), "{line}{text}");
         }
-        assert_eq!(controller.last_success().get(&key).is_some(), result.is_ok());
+        assert_eq!(controller.last_success().get(&key).is_some(), expected != "error");
         controller.forget(&key);
         assert_eq!(controller.last_success().get(&key), None);
     }

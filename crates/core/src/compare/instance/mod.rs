@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use firebolt_api::FireboltInstance;
 use firebolt_api::key::{Annotation, Component as ComponentLabel, Label};
+use jiff::Timestamp;
 use k8s_openapi::Metadata;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -31,6 +32,8 @@ pub use objects::{InstanceObjects, Rendered, rendered};
 /// Everything that was read about one instance.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceSnapshot {
+    /// When it was read.
+    pub at: Timestamp,
     /// Where it was read.
     pub reads: Reads,
     /// The objects.

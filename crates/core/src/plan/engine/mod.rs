@@ -50,8 +50,8 @@ mod fixture;
 
 use std::time::Duration;
 
-use firebolt_api::EnginePhase;
 use firebolt_api::key::Finalizer;
+use firebolt_api::{EnginePhase, FireboltEngineStatus};
 
 pub use auto_stop::{CLOCK_SKEW, WAKE_IGNORED, WAKE_TTL};
 pub use input::{
@@ -65,6 +65,7 @@ pub use shortage::EVENTS_INTERVAL;
 pub(crate) use shortage::events_due;
 pub use sweep::BUDGET as SWEEP_BUDGET;
 
+use super::{Event, Severity};
 use phase::Transition;
 use progress::Progress;
 
@@ -77,6 +78,19 @@ pub fn plan(input: &Input) -> Plan {
         ..*input
     };
     throttle::limit(input, unlimited(&limited))
+}
+
+/// The status and the events that report that the API server rejected an object of a plan from this input: the gate is
+/// closed, and nothing else has changed. `None` if the status says so already.
+#[must_use]
+pub fn report_rejection(input: &Input, gate: Gate) -> Option<(FireboltEngineStatus, Vec<Event>)> {
+    let gated = Err(gate);
+    let Plan { status, mut events, .. } = plan(&Input {
+        desired: &gated,
+        ..*input
+    });
+    events.retain(|event| event.severity == Severity::Warning);
+    Some((status?, events))
 }
 
 /// The plan as if every status may be written at any time, with only those requeue times that it needs itself.

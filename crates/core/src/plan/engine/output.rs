@@ -15,15 +15,13 @@ use crate::plan::Reads;
 pub type Plan = crate::plan::Plan<EngineWrite, FireboltEngineStatus>;
 
 impl Plan {
-    /// Whether the plan cannot be trusted to a watch cache that may be stale. The caller then reads everything live and
-    /// plans again; the second plan stands.
+    /// Whether the plan cannot be trusted to a watch cache that may be stale.
     ///
     /// Live reads are needed for phases that act on a single observation (switching continues when it observes the
     /// Service, cleaning deletes); for switching the routing Service; for deletions; for declaring a generation ready
     /// or drained; for undoing a switch; and for starting a generation, which an object that is missing in a cache must
     /// not cause.
-    #[must_use]
-    pub fn needs_live_reads(&self, input: &Input) -> bool {
+    pub(super) fn needs_live_reads(&self, input: &Input) -> bool {
         if self.writes == [EngineWrite::AddFinalizer] {
             return false;
         }
@@ -75,10 +73,9 @@ impl Plan {
         })
     }
 
-    /// Whether the plan starts a new generation. The caller then makes sure that it also knows the newest class and
-    /// instance: stale ones would roll every engine back.
-    #[must_use]
-    pub fn starts_generation(&self, input: &Input) -> bool {
+    /// Whether the plan starts a new generation, for which class and instance are also read live: stale ones would roll
+    /// every engine back.
+    fn starts_generation(&self, input: &Input) -> bool {
         let current = |status: &FireboltEngineStatus| status.current_generation;
         let before = input.engine.status.as_ref().map(current);
         self.status.as_ref().map(current) > before

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::{Input, Limits, Observed, Plan, Source, plan};
+use super::{Input, Limits, Observed, Plan, plan};
+use crate::plan::Reads;
 
 /// One test case.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ pub(super) fn class() -> Case {
         observed: Observed {
             bound: Vec::new(),
             unreadable: Vec::new(),
-            source: Source::Watched,
+            reads: Reads::Cached,
         },
         now: "2026-11-16T12:00:00Z".parse().expect("a time"),
         limits: Limits::default(),
@@ -62,7 +63,7 @@ impl Case {
 
     /// The engines were listed live.
     pub fn live(self) -> Self {
-        self.but(|case| case.observed.source = Source::Live)
+        self.but(|case| case.observed.reads = Reads::Live)
     }
 
     /// Edited to have this template.
@@ -105,7 +106,7 @@ impl Case {
     }
 
     pub fn needs_live_reads(&self) -> bool {
-        self.plan().needs_live_reads(&self.input())
+        self.plan().reads_needed(self.observed.reads).is_some()
     }
 
     /// The `Ready` condition after the plan.

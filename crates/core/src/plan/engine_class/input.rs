@@ -11,6 +11,8 @@ use std::time::Duration;
 use firebolt_api::FireboltEngineClass;
 use jiff::Timestamp;
 
+use crate::plan::Reads;
+
 /// Everything that a plan depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
@@ -40,15 +42,7 @@ pub struct Observed {
     /// Names of the engines that cannot be read, so that their class is unknown. Needed only once the class is being
     /// deleted.
     pub unreadable: Vec<String>,
-    /// Source of this observation.
-    pub source: Source,
-}
-
-/// Source of an observation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// The watch caches, which may be stale and contain only objects that match the label selector of the operator.
-    Watched,
-    /// A live list of all objects.
-    Live,
+    /// Where they were read: in the watch caches, which contain only objects that match the label selector of the
+    /// operator, or live.
+    pub reads: Reads,
 }

@@ -25,8 +25,10 @@ use std::time::Duration;
 
 use firebolt_api::key::Finalizer;
 
-pub use input::{Input, Limits, Observed, Source};
+pub use input::{Input, Limits, Observed};
 pub use output::{ClassWrite, Plan};
+
+use super::Reads;
 
 /// How often engines are listed live while engines that the watches do not show block a deletion: those that do not
 /// match the label selector cause no watch events.
@@ -61,9 +63,9 @@ fn unlimited(input: &Input) -> Plan {
     match status::blocked(input) {
         None => release(input),
         Some(readiness) => Plan {
-            requeue_after: match input.observed.source {
-                Source::Watched => None,
-                Source::Live => Some(UNSEEN),
+            requeue_after: match input.observed.reads {
+                Reads::Cached => None,
+                Reads::LiveChildren | Reads::Live => Some(UNSEEN),
             },
             ..status::conclude(input, None, readiness)
         },

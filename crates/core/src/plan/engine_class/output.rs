@@ -2,7 +2,6 @@
 
 use firebolt_api::{FireboltEngineClass, FireboltEngineClassStatus};
 
-use super::input::{Input, Source};
 use crate::plan::Reads;
 
 /// What one reconcile of a class does. A finalizer that the API server rejects does not prevent the status from being
@@ -10,28 +9,18 @@ use crate::plan::Reads;
 pub type Plan = crate::plan::Plan<ClassWrite, FireboltEngineClassStatus>;
 
 impl Plan {
-    /// Whether the plan cannot be trusted to a watch cache that may be stale. The caller then lists the engines live
-    /// and plans again; the second plan stands.
+    /// What has to be read live before this plan, made from what was read there, can be applied; `None` if it can.
     ///
-    /// Live reads are needed to remove the finalizer: an engine that the cache does not contain would be left without
+    /// To remove the finalizer, the engines are listed live: one that the cache does not contain would be left without
     /// its class.
     #[must_use]
-    pub fn needs_live_reads(&self, input: &Input) -> bool {
-        let grave = self.writes.iter().any(|write| match write {
+    pub fn reads_needed(&self, reads: Reads) -> Option<Reads> {
+        let releases = self.writes.iter().any(|write| match write {
             ClassWrite::RemoveFinalizer => true,
             ClassWrite::AddFinalizer => false,
         });
-        match input.observed.source {
-            Source::Watched => grave,
-            Source::Live => false,
-        }
-    }
-
-    /// What has to be read live before this plan, made from what was read there, can be carried out; none if it can.
-    #[must_use]
-    pub fn reads_needed(&self, input: &Input, reads: Reads) -> Option<Reads> {
         match reads {
-            Reads::Cached if self.needs_live_reads(input) => Some(Reads::Live),
+            Reads::Cached if releases => Some(Reads::Live),
             Reads::Cached | Reads::LiveChildren | Reads::Live => None,
         }
     }

@@ -255,7 +255,7 @@ proptest! {
             match write {
                 ClassWrite::RemoveFinalizer => {
                     prop_assert!(deleting && !needed);
-                    prop_assert_eq!(case.needs_live_reads(), case.observed.source == Source::Watched);
+                    prop_assert_eq!(case.needs_live_reads(), case.observed.reads == Reads::Cached);
                 }
                 ClassWrite::AddFinalizer => prop_assert!(!deleting),
             }

@@ -10,14 +10,12 @@ use crate::plan::Reads;
 pub type Plan = crate::plan::Plan<InstanceWrite, FireboltInstanceStatus>;
 
 impl Plan {
-    /// Whether the plan cannot be trusted to a watch cache that may be stale. The caller then reads everything live and
-    /// plans again; the second plan stands.
+    /// Whether the plan cannot be trusted to a watch cache that may be stale.
     ///
     /// Live reads are needed for deletions; for new credentials, which would make a database that has others
     /// inaccessible; and for a change of the database, which must not happen while there are engines that a cache does
     /// not contain yet.
-    #[must_use]
-    pub fn needs_live_reads(&self, input: &Input) -> bool {
+    pub(super) fn needs_live_reads(&self, input: &Input) -> bool {
         let switches = switches(input);
         let grave = self.writes.iter().any(|write| match write {
             InstanceWrite::Create(InstanceObject::PostgresCredentials)
@@ -33,7 +31,7 @@ impl Plan {
         grave || failed
     }
 
-    /// What has to be read live before this plan, made from what was read there, can be carried out; none if it can.
+    /// What has to be read live before this plan, made from what was read there, can be applied; `None` if it can.
     ///
     /// The engines that refer to the instance are many, and are listed only where their absence matters.
     #[must_use]
