@@ -1,4 +1,4 @@
-//! The `User-Agent` of requests to the API server.
+//! The `User-Agent` of all requests.
 
 use std::env::consts::{ARCH, OS};
 

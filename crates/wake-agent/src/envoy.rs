@@ -5,10 +5,11 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 
+use firebolt_process::user_agent;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HOST};
+use hyper::header::{CONNECTION, HOST, USER_AGENT};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -66,6 +67,10 @@ pub(crate) async fn send(address: SocketAddr, method: Method, path: &str, host: 
         .uri(path)
         .header(HOST, host)
         .header(CONNECTION, "close")
+        .header(
+            USER_AGENT,
+            user_agent(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+        )
         .body(Empty::<Bytes>::new())?;
     let response = sender.send_request(request).await?;
     Ok(Exchange { response, connection })

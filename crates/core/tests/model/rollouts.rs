@@ -32,6 +32,7 @@ pub struct Undisturbed {
 impl Hash for Undisturbed {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.world.clone().canonical().hash(state);
+        self.woken.hash(state);
     }
 }
 

@@ -190,7 +190,7 @@ impl SecretWatcher {
                 kind = "Secret",
                 namespace = self.secret.namespace,
                 name = self.secret.name,
-                "watch has recovered"
+                "watch recovered"
             );
         }
         self.set(match secret {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firebolt_process::error::shortened;
+use firebolt_process::user_agent;
 use firebolt_runtime::error::describe;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body, Bytes};
@@ -102,6 +103,10 @@ impl Scraper {
         let request = Request::get("/metrics")
             .header(header::HOST, address.to_string())
             .header(header::CONNECTION, "close")
+            .header(
+                header::USER_AGENT,
+                user_agent(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+            )
             .body(Empty::<Bytes>::new())
             .map_err(broken)?;
         let exchange = async {

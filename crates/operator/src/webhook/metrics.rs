@@ -70,6 +70,7 @@ pub struct WebhookMetrics {
     requests: Family<RequestLabels, Counter>,
     latency: Family<WebhookLabel, Histogram, fn() -> Histogram>,
     in_flight: Family<WebhookLabel, Gauge>,
+    panics: Counter,
     responses: Family<ResponseLabels, Counter>,
     dry_runs: Family<DryRunLabels, Counter>,
     /// Whether the result of the last dry run was unknown.
@@ -84,6 +85,7 @@ impl WebhookMetrics {
             requests: Family::default(),
             latency: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
             in_flight: Family::default(),
+            panics: Counter::default(),
             responses: Family::default(),
             dry_runs: Family::default(),
             last_dry_run_unknown: AtomicBool::new(false),
@@ -103,6 +105,11 @@ impl WebhookMetrics {
             "controller_runtime_webhook_requests_in_flight",
             "Current number of admission requests being served",
             metrics.in_flight.clone(),
+        );
+        registry.register(
+            "controller_runtime_webhook_panics",
+            "Total number of admission requests that panicked",
+            metrics.panics.clone(),
         );
         let own = registry.sub_registry_with_prefix("firebolt_operator_webhook");
         own.register(
@@ -145,6 +152,11 @@ impl WebhookMetrics {
         self.latency
             .get_or_create(&WebhookLabel { webhook })
             .observe(latency.as_secs_f64());
+    }
+
+    /// Counts a request that panicked.
+    pub(super) fn panicked(&self) {
+        self.panics.inc();
     }
 
     /// Counts an admission response. The operation is unknown if the request could not be parsed.

@@ -1,5 +1,6 @@
 //! The paths that the API server calls. Each request is bounded in size and time.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use firebolt_process::error::shortened;
+use futures::FutureExt;
 use http_body_util::BodyExt;
 use kube::Resource;
 use serde_json::Value;
@@ -88,11 +90,7 @@ struct AdmissionHandler {
 
 /// The routes of all webhooks.
 pub fn router(validator: Validator) -> Router {
-    let handler = AdmissionHandler {
-        validator,
-        body_memory: BODY_MEMORY.map(|bytes| Arc::new(Semaphore::new(bytes / MEMORY_UNIT))),
-        validations: Arc::new(Semaphore::new(MAX_CONCURRENT_VALIDATIONS)),
-    };
+    let handler = AdmissionHandler::new(validator);
     Webhook::ALL.into_iter().fold(Router::new(), |router, webhook| {
         handler.validator.metrics.initialize(webhook.path());
         let handler = handler.clone();
@@ -131,12 +129,34 @@ impl IntoResponse for BadRequest {
 }
 
 impl AdmissionHandler {
+    fn new(validator: Validator) -> Self {
+        Self {
+            validator,
+            body_memory: BODY_MEMORY.map(|bytes| Arc::new(Semaphore::new(bytes / MEMORY_UNIT))),
+            validations: Arc::new(Semaphore::new(MAX_CONCURRENT_VALIDATIONS)),
+        }
+    }
+
     async fn handle(&self, webhook: Webhook, request: HttpRequest) -> Response {
+        self.respond(webhook, self.admit(webhook, request)).await
+    }
+
+    /// The response to a request. If it panics, the panic hook has logged why, and other requests are not affected.
+    async fn respond(&self, webhook: Webhook, admit: impl Future<Output = Result<Value, BadRequest>>) -> Response {
         let (start, metrics) = (Instant::now(), &self.validator.metrics);
         let _in_flight = metrics.start_request(webhook.path());
-        let response = match self.admit(webhook, request).await {
-            Ok(review) => Json(review).into_response(),
-            Err(error) => {
+        let response = match AssertUnwindSafe(admit).catch_unwind().await {
+            Ok(Ok(review)) => Json(review).into_response(),
+            Err(_panic) => {
+                metrics.panicked();
+                metrics.responded(&webhook.kind(), None, AdmissionResult::Error);
+                (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "the webhook panicked; its log has the cause\n",
+                )
+                    .into_response()
+            }
+            Ok(Err(error)) => {
                 debug!(kind = webhook.kind(), "invalid admission request: {error}");
                 metrics.responded(&webhook.kind(), None, AdmissionResult::Error);
                 error.into_response()

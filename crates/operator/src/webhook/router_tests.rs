@@ -26,6 +26,7 @@ use crate::settings::Environment;
 /// A router whose validator has empty caches and this API server.
 struct Fixture {
     service: TowerToHyperService<Router>,
+    handler: AdmissionHandler,
     registry: Registry,
 }
 
@@ -50,6 +51,7 @@ impl Fixture {
         let metrics = Arc::new(WebhookMetrics::register(&mut registry));
         let validator = Validator::new(client, settings, Arc::new(caches), metrics);
         Self {
+            handler: AdmissionHandler::new(validator.clone()),
             service: TowerToHyperService::new(router(validator)),
             registry,
         }
@@ -368,4 +370,19 @@ async fn requests_are_counted_by_webhook_and_status_code() {
         [allowed, invalid].map(|series| fixture.metric(series).unwrap()),
         ["1", "1"]
     );
+}
+
+#[tokio::test]
+async fn a_panic_is_counted_and_gets_a_response() {
+    let fixture = Fixture::with_nothing();
+    assert_eq!(fixture.metric("controller_runtime_webhook_panics_total").unwrap(), "0");
+    let panics = async { panic!("a bug") };
+    let response = fixture.handler.respond(Webhook::ValidateEngine, panics).await;
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(fixture.metric("controller_runtime_webhook_panics_total").unwrap(), "1");
+    let path = Webhook::ValidateEngine.path();
+    let counted = format!("controller_runtime_webhook_requests_total{{webhook=\"{path}\",code=\"500\"}}");
+    assert_eq!(fixture.metric(&counted).unwrap(), "1");
+    let in_flight = format!("controller_runtime_webhook_requests_in_flight{{webhook=\"{path}\"}}");
+    assert_eq!(fixture.metric(&in_flight).unwrap(), "0");
 }

@@ -141,7 +141,7 @@ impl<K: Watched, H: EventHandler<K>> Informer<K, H> {
             self.synced.send_replace(());
         }
         if !is_start && self.failure_log.recovered() {
-            info!(kind = %K::kind(&()), "watch of {} has recovered", self.subject);
+            info!(kind = %K::kind(&()), "watch of {} recovered", self.subject);
         }
     }
 

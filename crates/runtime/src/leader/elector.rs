@@ -313,7 +313,7 @@ impl Elector {
 
     fn watch_recovered(&mut self) {
         if self.watch_failures.recovered() {
-            info!("watch of lease {} has recovered", self.client.lease());
+            info!("watch of lease {} recovered", self.client.lease());
         }
     }
 

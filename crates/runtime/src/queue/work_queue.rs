@@ -33,6 +33,8 @@ pub struct WorkQueue<K> {
     normal: VecDeque<K>,
     /// The priority of each queued object, and since when it is queued.
     queued: HashMap<K, (Priority, Instant)>,
+    /// How many of them are urgent.
+    queued_urgent: usize,
     /// The objects being reconciled, and with which priority.
     running: HashMap<K, Priority>,
     /// The objects to reconcile once more when the running reconcile ends.
@@ -55,6 +57,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
             urgent: VecDeque::new(),
             normal: VecDeque::new(),
             queued: HashMap::new(),
+            queued_urgent: 0,
             running: HashMap::new(),
             dirty: HashMap::new(),
             timers: BTreeSet::new(),
@@ -91,7 +94,10 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
             (Some((Priority::Urgent, _)), _) | (Some((Priority::Normal, _)), Priority::Normal) => return,
         };
         match priority {
-            Priority::Urgent => self.urgent.push_back(key.clone()),
+            Priority::Urgent => {
+                self.urgent.push_back(key.clone());
+                self.queued_urgent += 1;
+            }
             Priority::Normal => self.normal.push_back(key.clone()),
         }
         self.queued.insert(key, (priority, since));
@@ -128,13 +134,9 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
 
     /// Exports how many objects of each priority wait for a worker, and how many have a timer.
     pub fn measure(&self) {
-        let urgent = self
-            .queued
-            .values()
-            .filter(|(priority, _)| *priority == Priority::Urgent);
-        let urgent = urgent.count();
-        self.metrics.set_depth(Priority::Urgent, urgent);
-        self.metrics.set_depth(Priority::Normal, self.queued.len() - urgent);
+        self.metrics.set_depth(Priority::Urgent, self.queued_urgent);
+        self.metrics
+            .set_depth(Priority::Normal, self.queued.len() - self.queued_urgent);
         self.metrics.set_scheduled(self.timers.len());
     }
 
@@ -190,6 +192,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
                 && queued == priority
             {
                 self.queued.remove(&key);
+                self.queued_urgent -= usize::from(priority == Priority::Urgent);
                 self.metrics.waited(now.saturating_duration_since(since));
                 return Some((key, priority));
             }

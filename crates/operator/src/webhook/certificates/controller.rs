@@ -196,7 +196,13 @@ impl CertificateController {
         match self.perform(step).await {
             Ok(()) => {
                 if self.reported.take().is_some() {
-                    info!("certificate controller recovered");
+                    let CertificateSettings { namespace, secret, .. } = &self.settings;
+                    info!(
+                        kind = "Secret",
+                        namespace,
+                        name = secret,
+                        "certificate controller recovered"
+                    );
                 }
             }
             Err(error) => {
@@ -282,9 +288,14 @@ impl CertificateController {
     }
 
     fn report(&mut self, error: &StepError) {
+        let CertificateSettings {
+            namespace,
+            secret: name,
+            ..
+        } = &self.settings;
         let remedy = match error {
             StepError::Write(CertificateWriteError::NotLeader | CertificateWriteError::Conflict { .. }) => {
-                debug!("cannot {error}");
+                debug!(kind = "Secret", namespace, name, "cannot {error}");
                 return;
             }
             StepError::Write(error) => error.remedy(),
@@ -292,7 +303,7 @@ impl CertificateController {
         };
         let text = format!("cannot {error}. {remedy}");
         if self.reported.as_ref() != Some(&text) {
-            warn!("{text}");
+            warn!(kind = "Secret", namespace, name, "{text}");
         }
         self.reported = Some(text);
     }

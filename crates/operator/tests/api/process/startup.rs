@@ -142,7 +142,7 @@ async fn without_permission_for_leases_the_operator_says_so_and_leads_once_it_is
     operator.wait_until_ready();
     operator.wait_for_log(&format!("cannot watch lease {namespace}/firebolt-operator"));
     grant(&cluster, &namespace, "list,watch");
-    operator.wait_for_log(&format!("watch of lease {namespace}/firebolt-operator has recovered"));
+    operator.wait_for_log(&format!("watch of lease {namespace}/firebolt-operator recovered"));
     cluster
         .kubectl(&["delete", "namespace", "--wait=false", &namespace])
         .unwrap();
