@@ -5,6 +5,14 @@
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use strum::{Display, EnumIter, IntoStaticStr};
 
+/// Whether the condition of this type is True.
+#[must_use]
+pub fn is_true<'a>(conditions: impl IntoIterator<Item = &'a Condition>, condition: impl Into<&'static str>) -> bool {
+    let type_ = condition.into();
+    let mut conditions = conditions.into_iter();
+    conditions.any(|known| known.type_ == type_ && known.status == "True")
+}
+
 /// Conditions of a FireboltEngine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumIter, IntoStaticStr)]
 pub enum EngineCondition {

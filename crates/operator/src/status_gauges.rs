@@ -1,11 +1,11 @@
 //! The gauges that every kind has. They show the caches at the time of the export, so they need no upkeep and vanish with
 //! their object.
 
+use firebolt_api::condition::{Condition, is_true};
 use firebolt_runtime::ObjectKey;
 use firebolt_runtime::informer::{Store, Watched};
 use firebolt_runtime::reconciler::LastSuccess;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -129,8 +129,7 @@ impl StatusGauges {
     {
         for known in C::iter() {
             let name: &'static str = known.into();
-            let is_true = |condition: &Condition| condition.type_ == name && condition.status == "True";
-            let is_true = conditions.iter().any(is_true);
+            let is_true = is_true(conditions, name);
             set(&self.condition, &with(labels, "type", name), i64::from(is_true));
         }
     }

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use firebolt_process::error::shortened;
 use kube::core::Status;
 
 use crate::error::describe;
 use crate::key::ObjectKey;
+
+/// The longest message of the API server that is reported, in characters.
+const LONGEST_MESSAGE: usize = 1000;
 
 /// A reconcile that failed. What it has written so far is a safe place to stop.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +66,8 @@ pub enum ReconcileError {
 pub enum ErrorClass {
     /// An object was changed in between; retry soon.
     Conflict,
-    /// The API server rejects the object, and will until the object or a policy is changed. Contains its message.
+    /// The API server rejects the object, and will until the object or a policy is changed. Contains the first part of its
+    /// message, without the period at the end.
     Rejected(String),
     /// Anything else; retry later.
     Transient {
@@ -103,7 +108,7 @@ impl ReconcileError {
     pub fn rejection(&self) -> Option<String> {
         match (self, self.class()) {
             (Self::Read { source, .. }, _) => match &**source {
-                kube::Error::Api(status) if status.code == 403 => Some(status.message.clone()),
+                kube::Error::Api(status) if status.code == 403 => Some(message(status)),
                 _ => None,
             },
             (_, ErrorClass::Rejected(message)) => Some(message),
@@ -127,7 +132,7 @@ impl ReconcileError {
                     ErrorClass::Conflict
                 }
                 kube::Error::Api(status) if matches!(status.code, 400 | 403 | 413 | 422) => {
-                    ErrorClass::Rejected(status.message.trim_end().to_owned())
+                    ErrorClass::Rejected(message(status))
                 }
                 source => ErrorClass::Transient {
                     retry_after: retry_after(source),
@@ -135,6 +140,11 @@ impl ReconcileError {
             },
         }
     }
+}
+
+/// What an error response says, to be part of a sentence.
+fn message(status: &Status) -> String {
+    shortened(status.message.trim_end().trim_end_matches('.'), LONGEST_MESSAGE)
 }
 
 /// How the API server responds if an object is applied with the UID of another one.

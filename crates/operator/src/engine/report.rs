@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firebolt_api::condition::{EngineCondition, EngineReason};
+use firebolt_api::condition::{EngineCondition, EngineReason, is_true};
 use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngine};
 use firebolt_core::plan::engine::{EngineWrite, Plan, WAKE_IGNORED};
@@ -107,12 +107,8 @@ fn is_rolling(phase: EnginePhase) -> bool {
 
 /// Nothing needs attention.
 fn is_well(engine: &FireboltEngine) -> bool {
-    let ready: &str = EngineCondition::Ready.into();
     let conditions = engine.status.iter().flat_map(|status| &status.conditions);
-    let is_ready = conditions
-        .into_iter()
-        .any(|known| known.type_ == ready && known.status == "True");
-    is_ready || phase(engine) == Some(EnginePhase::Stopped)
+    is_true(conditions, EngineCondition::Ready) || phase(engine) == Some(EnginePhase::Stopped)
 }
 
 fn is_warning(event: &Event) -> bool {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use firebolt_api::{EnginePhase, FireboltEngine};
 use firebolt_core::desired::engine::DesiredEngine;
 use firebolt_core::plan::engine::{Gate, GateCause, Limits, Rejected, StatefulSetWarning};
-use firebolt_process::error::shortened;
 use firebolt_runtime::reconciler::{ObjectState, RejectionBackoff};
 use firebolt_runtime::{ErrorClass, ReconcileError};
 use jiff::Timestamp;
@@ -14,9 +13,6 @@ use tokio::time::Instant;
 
 /// How often a status is written of which only the wording is new.
 const WORDING_INTERVAL: Duration = Duration::from_secs(2);
-/// The longest message of the API server that is reported.
-const LONGEST_MESSAGE: usize = 1000;
-
 /// The state of one engine.
 pub(super) type State = ObjectState<FireboltEngine, EngineState>;
 
@@ -105,10 +101,9 @@ impl EngineState {
         let gate = Gate {
             cause: GateCause::WriteRefused,
             message: format!(
-                "The API server rejected the request to {verb} {kind} {}: {}. Correct the spec of the engine or its class, or \
-                 the policy or quota that rejects it; the operator keeps trying.",
-                object.name,
-                shortened(message.trim_end_matches('.'), LONGEST_MESSAGE)
+                "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of the engine or its \
+                 class, or the policy or quota that rejects it; the operator keeps trying.",
+                object.name
             ),
         };
         if let Ok(rendered) = &desired.generation {

@@ -1,7 +1,7 @@
 //! The end of a reconcile: events, metrics, and when to reconcile again.
 
 use firebolt_api::FireboltEngineClass;
-use firebolt_api::condition::EngineClassCondition;
+use firebolt_api::condition::{EngineClassCondition, is_true};
 use firebolt_core::plan::engine_class::Plan;
 use firebolt_runtime::ReconcileError;
 use firebolt_runtime::reconciler::Outcome;
@@ -44,9 +44,6 @@ impl EngineClassReconciler {
 }
 
 fn is_ready(class: &FireboltEngineClass) -> bool {
-    let type_: &str = EngineClassCondition::Ready.into();
     let conditions = class.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .into_iter()
-        .any(|known| known.type_ == type_ && known.status == "True")
+    is_true(conditions, EngineClassCondition::Ready)
 }

@@ -14,7 +14,6 @@ use firebolt_core::compare::instance::{AcceptedDrift, Rendered, rendered};
 use firebolt_core::plan::Event;
 use firebolt_core::plan::instance::{Component, InstanceObject, InstanceObjectKind, InstanceWrite, stuck};
 use firebolt_core::render::instance::postgres_credentials;
-use firebolt_process::error::shortened;
 use firebolt_runtime::reconciler::Backoff;
 use firebolt_runtime::write::{Child, FieldOwnership, Writer};
 use firebolt_runtime::{ErrorClass, ObjectKey, ReconcileError};
@@ -32,9 +31,6 @@ use tracing::{debug, warn};
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::State;
 use crate::random::fresh_password;
-
-/// The longest message of the API server that is reported.
-const LONGEST_MESSAGE: usize = 1000;
 
 /// What became of the writes of a plan.
 pub(super) enum Applied {
@@ -73,10 +69,9 @@ impl InstanceReconciler {
             return Err(error);
         };
         let message = format!(
-            "The API server rejected the request to {verb} {kind} {}: {}. Correct the spec of the instance, or the policy or \
-             quota that rejects it; the operator keeps trying.",
-            object.name,
-            shortened(message.trim_end_matches('.'), LONGEST_MESSAGE)
+            "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of the instance, or the policy \
+             or quota that rejects it; the operator keeps trying.",
+            object.name
         );
         warn!("request rejected: {error}");
         state.expectations.invalidate();
@@ -97,9 +92,8 @@ impl InstanceReconciler {
     ) -> Option<Event> {
         let rejection = error.rejection()?;
         let message = format!(
-            "The operator cannot {}: {}. Correct what rejects it; the operator keeps trying.",
-            error.attempt(),
-            shortened(rejection.trim_end_matches('.'), LONGEST_MESSAGE)
+            "The operator cannot {}: {rejection}. Correct what rejects it; the operator keeps trying.",
+            error.attempt()
         );
         let status = stuck(instance, message.clone(), Timestamp::now())?;
         let mut writer = Writer::new(&self.access, instance.clone(), &mut state.expectations);

@@ -1,7 +1,7 @@
 //! The end of a reconcile: events, metrics, and when to reconcile again.
 
 use firebolt_api::FireboltInstance;
-use firebolt_api::condition::InstanceCondition;
+use firebolt_api::condition::{InstanceCondition, is_true};
 use firebolt_core::plan::Event;
 use firebolt_core::plan::instance::Component;
 use firebolt_runtime::reconciler::Outcome;
@@ -63,10 +63,7 @@ impl InstanceReconciler {
     }
 }
 
-fn holds(instance: &FireboltInstance, kind: InstanceCondition) -> bool {
-    let type_: &str = kind.into();
+fn holds(instance: &FireboltInstance, condition: InstanceCondition) -> bool {
     let conditions = instance.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .into_iter()
-        .any(|known| known.type_ == type_ && known.status == "True")
+    is_true(conditions, condition)
 }

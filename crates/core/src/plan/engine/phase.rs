@@ -89,7 +89,7 @@ fn changes(input: &Input, set: &StatefulSet) -> String {
         .then(|| format!("`spec.replicas` changed from {} to {}", set.replicas, input.replicas()));
     let changes: Vec<&str> = replicas.iter().chain(&set.changes).map(String::as_str).collect();
     match changes.as_slice() {
-        [] => "its spec or class changed".to_owned(),
+        [] => "the rendered StatefulSet or ConfigMap changed".to_owned(),
         [only] => (*only).to_owned(),
         [first, second] => format!("{first}, {second}"),
         [first, second, rest @ ..] => format!("{first}, {second}, and {} more", rest.len()),
@@ -193,7 +193,10 @@ mod tests {
             });
             case.plan().events.remove(0).message
         };
-        assert_eq!(event(2, &[]), "Rolling out generation 1: its spec or class changed.");
+        assert_eq!(
+            event(2, &[]),
+            "Rolling out generation 1: the rendered StatefulSet or ConfigMap changed."
+        );
         assert_eq!(
             event(3, &[]),
             "Rolling out generation 1: `spec.replicas` changed from 2 to 3."

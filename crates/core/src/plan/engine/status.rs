@@ -276,9 +276,9 @@ mod tests {
             .counted(0, Drain::Drained);
         let abandoned = engine("a").serving(0).generation(1, 1).at(Creating).desired_hash("new");
         for (case, expected) in [
-            (started, "its spec or class changed"),
+            (started, "the rendered StatefulSet or ConfigMap changed"),
             (drained, "earlier"),
-            (abandoned, "its spec or class changed"),
+            (abandoned, "the rendered StatefulSet or ConfigMap changed"),
         ] {
             assert_eq!(
                 caused(case, "earlier").status().rollout_cause.as_deref(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firebolt_api::condition::{InstanceCondition, InstanceReason};
+use firebolt_api::condition::{InstanceCondition, InstanceReason, is_true};
 
 use super::input::Input;
 use super::object::InstanceObject;
@@ -142,8 +142,7 @@ impl Input<'_> {
 
     /// Whether the condition is true in the current status.
     pub(super) fn is_true(&self, condition: InstanceCondition) -> bool {
-        let type_: &str = condition.into();
-        let mut conditions = self.instance.status.iter().flat_map(|status| &status.conditions);
-        conditions.any(|known| known.type_ == type_ && known.status == "True")
+        let conditions = self.instance.status.iter().flat_map(|status| &status.conditions);
+        is_true(conditions, condition)
     }
 }

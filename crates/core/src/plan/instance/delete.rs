@@ -159,8 +159,8 @@ fn held_by_others(input: &Input) -> Vec<String> {
         let finalizers = finalizers.collect::<Vec<_>>().join(", ");
         if is_awaited(leftover) {
             format!(
-                "The finalizer {finalizers} blocks the deletion of {kind} {name}. Its password and the instance are \
-                 kept until it is deleted. Remove the finalizer to complete the deletion."
+                "The finalizer {finalizers} blocks the deletion of {kind} {name}. The Secret with the database password \
+                 and the instance are kept until it is deleted. Remove the finalizer to complete the deletion."
             )
         } else {
             format!(

@@ -162,7 +162,10 @@ fn deletes_the_claim_of_the_database() {
     );
     let (reason, message) = ready_condition(&held);
     assert_eq!(reason, "ExternalFinalizer");
-    assert!(message.contains("Its password and the instance are kept"), "{message}");
+    assert!(
+        message.contains("The Secret with the database password and the instance are kept"),
+        "{message}"
+    );
     let released = held.but(|case| drop(case.observed.leftovers.pop()));
     assert_eq!(deleted(&released), ["Secret main-metadata-postgres-creds"]);
 }
