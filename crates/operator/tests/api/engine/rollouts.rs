@@ -174,8 +174,8 @@ async fn a_generation_that_fails_says_why_and_leaves_the_old_one_serving() {
     assert!(said.status == "False" && said.message.contains("a-g1-0"), "{said:?}");
     env.node
         .set_behaviour(&env.namespace, "a-g1", Behaviour::ImagePullBackOff);
-    let said = env.wait_for_message("a", NEW_IMAGE).await;
-    assert!(said.status == "False" && said.message.contains("a-g1-0"), "{said:?}");
+    let ready = env.wait_for_message("a", "ImagePullBackOff").await;
+    assert!(ready.status == "False" && ready.message.contains("a-g1-0"), "{ready:?}");
     assert_eq!(
         (env.routed_to("a").await, env.generations("a").await),
         (Some(0), vec![0, 1])

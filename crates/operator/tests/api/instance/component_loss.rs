@@ -72,9 +72,11 @@ async fn a_lost_database_is_reported_and_degrades_the_instance_with_the_metadata
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let lost = "PostgreSQL is not ready: 0 of 1 pods ready";
     env.set_behaviour(MAIN, Component::Postgres, Behaviour::CrashLoop { exit_code: 1 });
-    let doubtful = env.wait_for_message(MAIN, lost).await;
-    let said = condition(&doubtful, InstanceCondition::Ready).message;
-    assert!(said.contains("container postgresql exited with code 1"), "{said}");
+    // The pod becomes unready first, and only then its container is reported.
+    let cause = "container postgresql exited with code 1";
+    let reported = env.wait_for_message(MAIN, cause).await;
+    let message = condition(&reported, InstanceCondition::Ready).message;
+    assert!(message.contains(lost), "{message}");
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Unready);
     env.set_behaviour(MAIN, Component::Postgres, Behaviour::CrashLoop { exit_code: 1 });
     let degraded = env.wait_for_phase(MAIN, InstancePhase::Degraded).await;
