@@ -34,28 +34,28 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Build and fetch the pinned tools that tests and the demo need, once, into a cache outside the tree
+    /// Build and download the pinned tools into a cache outside the source tree
     Tools(tools::Arguments),
     /// Run a local Kubernetes in the background
     #[command(subcommand)]
     Kube(kube::Command),
-    /// Put the images together that a local Kubernetes runs, and import them
+    /// Build the container images for a local Kubernetes, and import them
     Images(images::Arguments),
-    /// Run a tier of tests with all that it needs, and remove what was set up afterwards
+    /// Run a tier of tests with everything that it needs, and clean up afterwards
     Test(test::Arguments),
-    /// Run a whole cluster on this machine with the operator in it, and scale an engine under load (needs root)
+    /// Run the operator on a whole cluster on this machine, and scale an engine under load (requires root)
     Demo(demo::Arguments),
     /// Run the benchmarks and compare the results with the targets (about 15 minutes)
     Bench(bench::Arguments),
-    /// Renew the files that follow from the code: CRDs, API reference
+    /// Update the generated files: CRDs and API reference
     Generate(generate::Args),
-    /// Check the walls between crates, that modules form no cycles, and the words in names and texts
+    /// Check crate boundaries, module cycles and discouraged terms
     LintDeps,
-    /// Count words that have a better one in the vocabulary of the project
+    /// Count discouraged terms
     LintWords(lint::WordsArgs),
-    /// Check licences, sources and duplicate versions of the crates that are linked
+    /// Check licences, sources and duplicate versions of dependencies
     Deny(deny::Args),
-    /// Inject bugs into the decision code, and check that the tests find them
+    /// Verify that the tests detect injected bugs in the decision code
     Mutants(mutants::Args),
 }
 

@@ -8,9 +8,9 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::fixtures::{MAIN, engine_of, minimal};
-use super::status_history::StatusHistory;
-use super::testenv::{Component, InstanceEnv, condition, status};
+use crate::instance::fixtures::{MAIN, engine_of, minimal};
+use crate::instance::status_history::StatusHistory;
+use crate::instance::testenv::{Component, InstanceEnv, condition, status};
 use crate::kubelet::pod_status::Behaviour;
 
 /// How soon engines go on after their instance can be used again.

@@ -7,10 +7,10 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
-use super::children::{CHILDREN, at};
-use super::fixtures::{MAIN, minimal};
-use super::testenv::{InstanceEnv, condition, status};
 use crate::fixtures::stateful_set;
+use crate::instance::children::{CHILDREN, at};
+use crate::instance::fixtures::{MAIN, minimal};
+use crate::instance::testenv::{InstanceEnv, condition, status};
 
 /// An object of this kind, as short as the API server takes it.
 fn theirs(kind: &str, name: &str) -> Value {
@@ -125,7 +125,10 @@ async fn a_secret_of_another_owner_under_our_name_is_used_if_it_can_be() {
     let env = InstanceEnv::start().await;
     let data = json!({ "username": "firebolt", "password": "theirs" });
     let theirs = env
-        .create(&super::fixtures::secret("main-metadata-postgres-creds", &data))
+        .create(&crate::instance::fixtures::secret(
+            "main-metadata-postgres-creds",
+            &data,
+        ))
         .await;
     env.create(&minimal(MAIN)).await;
     let said = env

@@ -7,11 +7,11 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::children::{CHILDREN, at};
-use super::fixtures::{MAIN, instance, minimal};
-use super::status_history::StatusHistory;
-use super::testenv::{InstanceEnv, condition};
 use crate::fixtures::sparse_sidecar;
+use crate::instance::children::{CHILDREN, at};
+use crate::instance::fixtures::{MAIN, instance, minimal};
+use crate::instance::status_history::StatusHistory;
+use crate::instance::testenv::{InstanceEnv, condition};
 
 impl InstanceEnv {
     /// Waits until what has the name is another object than the one of that UID.

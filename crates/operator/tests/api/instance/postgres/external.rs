@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::children::at;
-use super::fixtures::{CREDENTIALS, MAIN, credentials, external, instance, secret};
-use super::status_history::StatusHistory;
-use super::testenv::{InstanceEnv, condition, status};
+use crate::instance::children::at;
+use crate::instance::fixtures::{CREDENTIALS, MAIN, credentials, external, instance, secret};
+use crate::instance::status_history::StatusHistory;
+use crate::instance::testenv::{InstanceEnv, condition, status};
 
 /// Much sooner than any periodic reconcile.
 const PROMPTLY: Duration = Duration::from_secs(3);

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::children::at;
-use super::fixtures::{CREDENTIALS, MAIN, credentials, engine_of, external, instance, minimal};
-use super::testenv::{InstanceEnv, condition, status};
+use crate::instance::children::at;
+use crate::instance::fixtures::{CREDENTIALS, MAIN, credentials, engine_of, external, instance, minimal};
+use crate::instance::testenv::{InstanceEnv, condition, status};
 
 const SECRET: &str = "main-metadata-postgres-creds";
 const CLAIM: &str = "data-main-metadata-pg-0";

@@ -4,8 +4,8 @@ use firebolt_api::InstancePhase;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
 
-use super::fixtures::{CREDENTIALS, MAIN, credentials, external, instance, minimal};
-use super::testenv::InstanceEnv;
+use crate::instance::fixtures::{CREDENTIALS, MAIN, credentials, external, instance, minimal};
+use crate::instance::testenv::InstanceEnv;
 
 const OURS: &str = "main-metadata-postgres-creds";
 const THEIRS: &str = "a-password-of-somebody-else";

@@ -7,9 +7,9 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role, RoleBinding};
 use kube::Api;
 use serde_json::json;
 
-use super::children::at;
-use super::fixtures::{MAIN, minimal};
-use super::testenv::{InstanceEnv, condition};
+use crate::instance::children::at;
+use crate::instance::fixtures::{MAIN, minimal};
+use crate::instance::testenv::{InstanceEnv, condition};
 use crate::support::Operator;
 
 fn quota(name: &str, resource: &str) -> ResourceQuota {

@@ -9,10 +9,10 @@ use kube::api::DynamicObject;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::children::{CHILDREN, at};
-use super::fixtures::{MAIN, instance};
-use super::testenv::InstanceEnv;
 use crate::fault_proxy::{Fault, Proxy, Verb, writes};
+use crate::instance::children::{CHILDREN, at};
+use crate::instance::fixtures::{MAIN, instance};
+use crate::instance::testenv::InstanceEnv;
 use crate::support::{Operator, SOON};
 
 /// How many tests are played at the same time.
