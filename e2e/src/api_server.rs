@@ -27,7 +27,7 @@ pub(crate) struct Outside {
 
 impl Outside {
     /// Opens the socket in `folder`.
-    pub fn open(folder: &Path) -> Self {
+    pub(crate) fn open(folder: &Path) -> Self {
         let (socket, server) = (folder.join("api-server"), address(&Cluster::attach()));
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
@@ -42,7 +42,7 @@ impl Outside {
     }
 
     /// The environment variable with the path of the socket, for the process inside.
-    pub fn variable(&self) -> (&'static str, &Path) {
+    pub(crate) fn variable(&self) -> (&'static str, &Path) {
         (SOCKET_VARIABLE, &self.socket)
     }
 }

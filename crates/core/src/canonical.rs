@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 /// The first 16 hexadecimal digits of a SHA-256 over the canonical text.
 #[must_use]
-pub fn hash(value: &impl Serialize) -> String {
+pub(crate) fn hash(value: &impl Serialize) -> String {
     let mut text = String::new();
     write(&to_json(value), &mut text);
     Sha256::digest(text)

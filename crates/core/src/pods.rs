@@ -54,7 +54,7 @@ pub fn may_run_queries(pod: &Pod, now: Timestamp) -> bool {
 /// Why pods are not ready, one sentence for each cause, in the order of the pods. Pods that are ready or starting
 /// normally are left out.
 #[must_use]
-pub fn causes<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<String> {
+pub(crate) fn causes<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Vec<String> {
     let mut found: Vec<(String, &str, usize)> = Vec::new();
     for pod in pods {
         let Some(why) = cause(pod) else { continue };

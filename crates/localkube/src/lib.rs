@@ -36,7 +36,7 @@ pub use components::containerd::SANDBOX_IMAGE;
 pub use error::{Error, chain};
 pub use helper::serve_as_helper;
 pub use process::cgroups::find as control_groups_of;
-pub use process::{COMPONENT_VARIABLE, DIR_VARIABLE, Process, find as processes_of};
+pub use process::{DIR_VARIABLE, Process, find as processes_of};
 pub use topology::{Component, Node};
 
 /// What the functions of this crate return.

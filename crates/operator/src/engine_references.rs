@@ -12,7 +12,7 @@ const PAGE_SIZE: u32 = 500;
 
 /// The engines in the namespace of an object that may reference it.
 #[derive(Debug, Default)]
-pub struct EngineReferences {
+pub(crate) struct EngineReferences {
     /// The names of those that do.
     pub bound: Vec<String>,
     /// The names of those that cannot be read, so that their references are unknown.
@@ -21,7 +21,7 @@ pub struct EngineReferences {
 
 /// Lists the engines in the namespace of an object that reference it. The label selector of the operator does not apply:
 /// engines that it does not manage need the object too.
-pub async fn live(
+pub(crate) async fn live(
     client: &Client,
     object: &ObjectKey,
     refers: impl Fn(&FireboltEngine) -> bool,

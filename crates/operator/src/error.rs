@@ -10,7 +10,7 @@ use firebolt_runtime::error::describe;
 
 /// Why the process ends without being stopped.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The kubeconfig that a flag names cannot be used.
     #[error("cannot read kubeconfig {}: {}", path.display(), chain(source))]
     Kubeconfig {
@@ -104,7 +104,7 @@ pub enum Failure {
 impl Failure {
     /// What the user can do.
     #[must_use]
-    pub fn remedy(&self) -> String {
+    pub(crate) fn remedy(&self) -> String {
         match self {
             Self::Kubeconfig { .. } => "Check the file that --kubeconfig names, and the context in it.".to_owned(),
             Self::NoCluster(_) => {
@@ -138,7 +138,7 @@ impl Failure {
 
     /// The exit code.
     #[must_use]
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::LeadershipLost { .. } => ExitCode::from(3),
             Self::Kubeconfig { .. }

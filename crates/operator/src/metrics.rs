@@ -28,7 +28,7 @@ use crate::webhook::WebhookMetrics;
 const PREFIX: &str = "firebolt_operator";
 
 /// The media type of [`Metrics::render`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
@@ -118,7 +118,7 @@ impl Metrics {
 
     /// The counter of failed attempts to list or watch a kind.
     #[must_use]
-    pub fn watch_failures(&self, kind: &str) -> Counter {
+    pub(crate) fn watch_failures(&self, kind: &str) -> Counter {
         self.watch_failures
             .get_or_create_owned(&KindLabel { kind: kind.to_owned() })
     }

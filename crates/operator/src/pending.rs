@@ -13,5 +13,5 @@ pub struct Pending {
     /// Instances.
     pub instances: Arc<PendingSet<ObjectKey>>,
     /// Engine classes.
-    pub engine_classes: Arc<PendingSet<ObjectKey>>,
+    pub(crate) engine_classes: Arc<PendingSet<ObjectKey>>,
 }

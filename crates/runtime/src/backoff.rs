@@ -12,7 +12,7 @@ const QUIET: Duration = Duration::from_mins(1);
 
 /// A random duration between half of `delay` and all of it.
 #[must_use]
-pub fn jittered(delay: Duration) -> Duration {
+pub(crate) fn jittered(delay: Duration) -> Duration {
     delay.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 

@@ -26,7 +26,7 @@ const PATH: &str = "/executions";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What ran: the pods that executed a query, by its identifier.
-pub type Executions = BTreeMap<String, Vec<String>>;
+pub(crate) type Executions = BTreeMap<String, Vec<String>>;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

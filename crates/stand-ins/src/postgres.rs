@@ -22,7 +22,8 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::loopback;
-pub use container::{Container, IMAGE_USER};
+pub use container::Container;
+pub(crate) use container::IMAGE_USER;
 use running::{IN_ORDER, Running};
 
 /// Where the password lies for as long as the first start takes.

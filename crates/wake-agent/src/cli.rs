@@ -48,7 +48,7 @@ pub struct Cli {
         value_parser = parse_suffix,
         help_heading = "Gateway"
     )]
-    pub engine_suffix: String,
+    pub(crate) engine_suffix: String,
 
     /// Maximum time that a query is held, from 1s to 1h
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = parse_hold_timeout, help_heading = "Limits")]
@@ -87,7 +87,7 @@ pub struct Cli {
         value_parser = parse_address,
         help_heading = "Addresses"
     )]
-    pub envoy_admin: SocketAddr,
+    pub(crate) envoy_admin: SocketAddr,
 
     /// Address of Envoy's listener for readiness probes of engines
     #[arg(
@@ -97,7 +97,7 @@ pub struct Cli {
         value_parser = parse_address,
         help_heading = "Addresses"
     )]
-    pub envoy_probe: SocketAddr,
+    pub(crate) envoy_probe: SocketAddr,
 
     /// Format of log lines [default: text on a terminal, json elsewhere]
     #[arg(long, value_name = "FORMAT", help_heading = "Logs")]

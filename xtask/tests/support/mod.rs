@@ -7,33 +7,33 @@ use std::process::{Command, Output, Stdio};
 use localkube::{control_groups_of, processes_of};
 
 /// A folder for a cluster, which is gone when the test is over, however it ends.
-pub struct Place {
+pub(crate) struct Place {
     base: tempfile::TempDir,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             base: tempfile::tempdir().expect("create a folder"),
         }
     }
 
-    pub fn dir(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         self.base.path().canonicalize().expect("the base exists").join("kube")
     }
 
-    pub fn kube(&self, verb: &str) -> Command {
+    pub(crate) fn kube(&self, verb: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command.args(["kube", verb, "--dir"]).arg(self.dir());
         command
     }
 
-    pub fn run(&self, verb: &str) -> Output {
+    pub(crate) fn run(&self, verb: &str) -> Output {
         self.kube(verb).output().expect("run xtask")
     }
 
     /// Takes the cluster down, and once more when it is gone already; nothing may be left.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         for removed in ["removed ", "nothing to remove"] {
             let down = self.run("down");
             let said = text(&down);
@@ -50,7 +50,7 @@ impl Drop for Place {
 }
 
 /// All that a program has printed.
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 /// The cluster as seen by a test. Each run has its own namespace, so that runs do not interfere.
-pub struct Kube {
+pub(crate) struct Kube {
     pub cluster: Cluster,
     pub client: Client,
     pub namespace: String,
 }
 
 /// The shared cluster with our CRDs installed and a namespace for this process.
-pub async fn kube() -> Kube {
+pub(crate) async fn kube() -> Kube {
     static NAMESPACE: OnceCell<String> = OnceCell::const_new();
     let cluster = Cluster::attach();
     let client = cluster.client().await.expect("connect as admin");
@@ -52,7 +52,7 @@ async fn install_crds(client: &Client) {
 }
 
 /// Waits until the API server serves all three kinds.
-pub async fn wait_for_crds(client: &Client) {
+pub(crate) async fn wait_for_crds(client: &Client) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in firebolt_api::crds() {
         await_condition(api.clone(), &crd.name_any(), is_crd_established())
@@ -63,7 +63,7 @@ pub async fn wait_for_crds(client: &Client) {
 
 impl Kube {
     /// What the API server would store for a new object, or the message with which it rejects the object.
-    pub async fn try_create(&self, manifest: &Value) -> Result<Value, String> {
+    pub(crate) async fn try_create(&self, manifest: &Value) -> Result<Value, String> {
         let dry_run = PostParams {
             dry_run: true,
             ..PostParams::default()
@@ -72,7 +72,7 @@ impl Kube {
     }
 
     /// Creates the object.
-    pub async fn create(&self, manifest: &Value) -> Value {
+    pub(crate) async fn create(&self, manifest: &Value) -> Value {
         stored(
             self.api(manifest)
                 .create(&PostParams::default(), &object(manifest.clone()))
@@ -82,7 +82,7 @@ impl Kube {
     }
 
     /// Replaces an object that was read or created before with a changed one.
-    pub async fn replace(&self, manifest: &Value) -> Result<Value, String> {
+    pub(crate) async fn replace(&self, manifest: &Value) -> Result<Value, String> {
         let name = manifest["metadata"]["name"].as_str().expect("a name");
         stored(
             self.api(manifest)
@@ -92,7 +92,7 @@ impl Kube {
     }
 
     /// Applies the object on the server for a field manager.
-    pub async fn apply(&self, manager: &str, manifest: &Value) -> Result<Value, String> {
+    pub(crate) async fn apply(&self, manager: &str, manifest: &Value) -> Result<Value, String> {
         let name = manifest["metadata"]["name"].as_str().expect("a name");
         stored(
             self.api(manifest)
@@ -134,13 +134,13 @@ fn stored(answer: kube::Result<DynamicObject>) -> Result<Value, String> {
 }
 
 /// A name that no other test of this process uses.
-pub fn unique(prefix: &str) -> String {
+pub(crate) fn unique(prefix: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{prefix}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A valid object of the kind with a unique name.
-pub fn manifest(kind: &str, spec: &Value) -> Value {
+pub(crate) fn manifest(kind: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "compute.firebolt.io/v1alpha1",
         "kind": kind,
@@ -149,20 +149,20 @@ pub fn manifest(kind: &str, spec: &Value) -> Value {
     })
 }
 
-pub fn engine() -> Value {
+pub(crate) fn engine() -> Value {
     manifest("FireboltEngine", &json!({ "instanceRef": "main", "replicas": 1 }))
 }
 
-pub fn instance() -> Value {
+pub(crate) fn instance() -> Value {
     manifest("FireboltInstance", &json!({ "metadata": {}, "gateway": {} }))
 }
 
-pub fn engine_class() -> Value {
+pub(crate) fn engine_class() -> Value {
     manifest("FireboltEngineClass", &json!({ "template": {} }))
 }
 
 /// Changes a manifest by dotted path. Missing parents are created.
-pub trait Edit {
+pub(crate) trait Edit {
     fn with(self, path: &str, value: Value) -> Self;
     fn without(self, path: &str) -> Self;
 }
@@ -187,19 +187,19 @@ impl Edit for Value {
 }
 
 /// The value at a dotted path, if any.
-pub fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+pub(crate) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |at, key| at.get(key))
 }
 
 /// Asserts that the API server rejects the manifest with a message that names the field and the cause.
-pub async fn assert_rejected(manifest: Value, field: &str, message: &str) {
+pub(crate) async fn assert_rejected(manifest: Value, field: &str, message: &str) {
     match kube().await.try_create(&manifest).await {
         Ok(_) => panic!("accepted: {manifest:#}"),
         Err(refusal) => assert_message(&refusal, field, message),
     }
 }
 
-pub fn assert_message(refusal: &str, field: &str, message: &str) {
+pub(crate) fn assert_message(refusal: &str, field: &str, message: &str) {
     assert!(
         refusal.contains(&format!("{field}: ")),
         "{field} is not named in: {refusal}"

@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use super::{Violation, ViolationKind};
 
 /// The name of the class.
-pub const CLASS: &str = "large";
+pub(super) const CLASS: &str = "large";
 /// The name of the instance.
-pub const INSTANCE: &str = "main";
+pub(super) const INSTANCE: &str = "main";
 /// The Secret with the credentials of the external database of an instance that has one.
-pub const EXTERNAL_SECRET: &str = "own-database";
+pub(super) const EXTERNAL_SECRET: &str = "own-database";
 
 /// The namespace of the engine.
-pub const NAMESPACE: &str = "prod";
+pub(super) const NAMESPACE: &str = "prod";
 
 /// An engine of the class with this template.
-pub fn engine(template: &Value) -> FireboltEngine {
+pub(super) fn engine(template: &Value) -> FireboltEngine {
     let spec = json!({ "instanceRef": INSTANCE, "engineClassRef": CLASS, "replicas": 1, "template": template });
     let metadata = json!({ "name": "a", "namespace": NAMESPACE });
     let engine = json!({ "apiVersion": "v", "kind": "FireboltEngine", "metadata": metadata, "spec": spec });
@@ -24,7 +24,7 @@ pub fn engine(template: &Value) -> FireboltEngine {
 }
 
 /// A class with this template.
-pub fn engine_class(template: &Value) -> FireboltEngineClass {
+pub(super) fn engine_class(template: &Value) -> FireboltEngineClass {
     let spec = json!({ "template": template });
     let class =
         json!({ "apiVersion": "v", "kind": "FireboltEngineClass", "metadata": { "name": CLASS }, "spec": spec });
@@ -32,7 +32,7 @@ pub fn engine_class(template: &Value) -> FireboltEngineClass {
 }
 
 /// An instance with these settings of its metadata service and its gateway.
-pub fn instance(metadata: &Value, gateway: &Value) -> FireboltInstance {
+pub(super) fn instance(metadata: &Value, gateway: &Value) -> FireboltInstance {
     let spec = json!({ "metadata": metadata, "gateway": gateway });
     let instance =
         json!({ "apiVersion": "v", "kind": "FireboltInstance", "metadata": { "name": INSTANCE }, "spec": spec });
@@ -41,17 +41,17 @@ pub fn instance(metadata: &Value, gateway: &Value) -> FireboltInstance {
 
 /// A kind of pod template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(super) enum Target {
     Engine,
     Metadata,
     Gateway,
 }
 
 impl Target {
-    pub const ALL: [Self; 3] = [Self::Engine, Self::Metadata, Self::Gateway];
+    pub(super) const ALL: [Self; 3] = [Self::Engine, Self::Metadata, Self::Gateway];
 
     /// Path of the template.
-    pub fn path(self) -> &'static str {
+    pub(super) fn path(self) -> &'static str {
         match self {
             Self::Engine => "spec.template",
             Self::Metadata => "spec.metadata.template",
@@ -60,7 +60,7 @@ impl Target {
     }
 
     /// Name of the main container.
-    pub fn container(self) -> &'static str {
+    pub(super) fn container(self) -> &'static str {
         match self {
             Self::Engine => "engine",
             Self::Metadata => "metadata",
@@ -69,7 +69,7 @@ impl Target {
     }
 
     /// An instance with this template, for components of instances.
-    pub fn instance(self, template: &Value) -> FireboltInstance {
+    pub(super) fn instance(self, template: &Value) -> FireboltInstance {
         match self {
             Self::Engine => panic!("an engine is no component of an instance"),
             Self::Metadata => instance(&json!({ "template": template }), &json!({})),
@@ -78,7 +78,7 @@ impl Target {
     }
 
     /// Violations of the template.
-    pub fn violations(self, template: &Value) -> Vec<Violation> {
+    pub(super) fn violations(self, template: &Value) -> Vec<Violation> {
         match self {
             // The violations are the same for an engine and a class, except those that depend on the instance of the
             // engine.
@@ -105,18 +105,23 @@ impl Target {
 
     /// Asserts that the template is rejected for exactly these paths, which start at the template, each with this kind
     /// and with a message that contains this text.
-    pub fn rejects(self, template: &Value, expected: &[(&str, ViolationKind, &str)]) {
+    pub(super) fn rejects(self, template: &Value, expected: &[(&str, ViolationKind, &str)]) {
         assert_rejected(&self.violations(template), self.path(), expected, template);
     }
 
     /// Asserts that the template has no violations.
-    pub fn accepts(self, template: &Value) {
+    pub(super) fn accepts(self, template: &Value) {
         assert_eq!(self.violations(template), [], "{template}");
     }
 }
 
 /// Asserts that these are the violations, at paths that start with `base`.
-pub fn assert_rejected(found: &[Violation], base: &str, expected: &[(&str, ViolationKind, &str)], template: &Value) {
+pub(super) fn assert_rejected(
+    found: &[Violation],
+    base: &str,
+    expected: &[(&str, ViolationKind, &str)],
+    template: &Value,
+) {
     let places: Vec<(&str, ViolationKind)> = found
         .iter()
         .map(|violation| (violation.path.as_str(), violation.kind))
@@ -134,24 +139,24 @@ pub fn assert_rejected(found: &[Violation], base: &str, expected: &[(&str, Viola
 }
 
 /// Asserts that the template is rejected for an engine.
-pub fn rejects(template: &Value, expected: &[(&str, ViolationKind, &str)]) {
+pub(super) fn rejects(template: &Value, expected: &[(&str, ViolationKind, &str)]) {
     Target::Engine.rejects(template, expected);
 }
 
 /// Asserts that the template is accepted for an engine.
-pub fn accepts(template: &Value) {
+pub(super) fn accepts(template: &Value) {
     Target::Engine.accepts(template);
 }
 
 /// Asserts that the template is rejected for every kind of template.
-pub fn all_reject(template: &Value, expected: &[(&str, ViolationKind, &str)]) {
+pub(super) fn all_reject(template: &Value, expected: &[(&str, ViolationKind, &str)]) {
     for of in Target::ALL {
         of.rejects(template, expected);
     }
 }
 
 /// Asserts that the template is accepted for every kind of template.
-pub fn all_accept(template: &Value) {
+pub(super) fn all_accept(template: &Value) {
     for of in Target::ALL {
         of.accepts(template);
     }

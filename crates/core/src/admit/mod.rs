@@ -27,10 +27,8 @@ pub use dry_run::{
     Cause, engine_class_dry_run_violations, engine_dry_run_violations, gateway_dry_run_violations,
     metadata_dry_run_violations,
 };
-pub use engine::{
-    Bounds, ClassLookup, EngineContext, Maximum, bounds, class_reference, engine, engine_template, engine_with_class,
-    new_class_reference,
-};
+pub use engine::{Bounds, ClassLookup, EngineContext, Maximum, bounds, engine, new_class_reference};
+pub(crate) use engine::{class_reference, engine_template, engine_with_class};
 pub use violation::{Violation, ViolationKind, summary};
 pub use warnings::{engine_warnings, instance_warnings};
 
@@ -55,26 +53,26 @@ pub fn instance(instance: &FireboltInstance) -> Vec<Violation> {
 
 /// Violations of the settings of the metadata service outside of its template.
 #[must_use]
-pub fn metadata_settings(instance: &FireboltInstance) -> Vec<Violation> {
+pub(crate) fn metadata_settings(instance: &FireboltInstance) -> Vec<Violation> {
     settings::metadata(instance)
 }
 
 /// Violations of the template of the metadata service.
 #[must_use]
-pub fn metadata_template(instance: &FireboltInstance) -> Vec<Violation> {
+pub(crate) fn metadata_template(instance: &FireboltInstance) -> Vec<Violation> {
     let template = instance.spec.metadata.template.as_ref();
     check(template, &METADATA, &credentials(instance))
 }
 
 /// Violations of the settings of the gateway outside of its template.
 #[must_use]
-pub fn gateway_settings(instance: &FireboltInstance) -> Vec<Violation> {
+pub(crate) fn gateway_settings(instance: &FireboltInstance) -> Vec<Violation> {
     settings::gateway(instance)
 }
 
 /// Violations of the template of the gateway.
 #[must_use]
-pub fn gateway_template(instance: &FireboltInstance) -> Vec<Violation> {
+pub(crate) fn gateway_template(instance: &FireboltInstance) -> Vec<Violation> {
     let template = instance.spec.gateway.template.as_ref();
     check(template, &GATEWAY, &credentials(instance))
 }

@@ -24,7 +24,7 @@ pub enum Severity {
 
 impl Event {
     /// An expected change.
-    pub fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Normal,
             reason: reason.into(),

@@ -8,5 +8,6 @@ pub mod instance;
 mod tampering;
 mod template_hash;
 
-pub use tampering::{differences, is_intact};
-pub use template_hash::with_template_hash;
+pub use tampering::differences;
+pub(crate) use tampering::is_intact;
+pub(crate) use template_hash::with_template_hash;

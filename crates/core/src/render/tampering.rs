@@ -19,7 +19,7 @@ const EXACT_LISTS: [&str; 1] = ["subjects"];
 
 /// Whether every rendered field has the same value in the live object.
 #[must_use]
-pub fn is_intact<T: Serialize>(rendered: &T, live: &T) -> bool {
+pub(crate) fn is_intact<T: Serialize>(rendered: &T, live: &T) -> bool {
     differences(rendered, live).is_empty()
 }
 

@@ -10,7 +10,7 @@ use crate::canonical;
 /// The object with a hash of itself. The hash of the live object differs when a field is no longer rendered, which a
 /// comparison of the fields cannot detect: it looks like a field that another client added.
 #[must_use]
-pub fn with_template_hash<K: Metadata<Ty = ObjectMeta> + Serialize>(mut object: K) -> K {
+pub(crate) fn with_template_hash<K: Metadata<Ty = ObjectMeta> + Serialize>(mut object: K) -> K {
     let hash = canonical::hash(&object);
     let annotations = object.metadata_mut().annotations.get_or_insert_default();
     annotations.insert(Annotation::TemplateHash.key().to_owned(), hash);

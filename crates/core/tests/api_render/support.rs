@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The identity of the owner of all objects.
-pub const UID: &str = "00000000-0000-0000-0000-000000000001";
+pub(crate) const UID: &str = "00000000-0000-0000-0000-000000000001";
 
 /// What whoever runs the operator chose.
-pub fn defaults() -> Defaults {
+pub(crate) fn defaults() -> Defaults {
     let image = |name: &str| format!("registry.example/{name}:1");
     Defaults {
         engine_image: image("engine"),
@@ -32,7 +32,7 @@ pub fn defaults() -> Defaults {
 }
 
 /// A namespace of its own for a test.
-pub async fn namespace(client: &Client) -> String {
+pub(crate) async fn namespace(client: &Client) -> String {
     let namespace: Namespace =
         serde_json::from_value(json!({ "metadata": { "generateName": "render-" } })).expect("a namespace");
     let created = Api::all(client.clone())
@@ -42,7 +42,7 @@ pub async fn namespace(client: &Client) -> String {
 }
 
 /// A namespace that admits only hardened pods.
-pub async fn restricted_namespace(cluster: &Cluster, client: &Client) -> String {
+pub(crate) async fn restricted_namespace(cluster: &Cluster, client: &Client) -> String {
     let namespace = namespace(client).await;
     let enforce = "pod-security.kubernetes.io/enforce=restricted";
     cluster
@@ -52,7 +52,7 @@ pub async fn restricted_namespace(cluster: &Cluster, client: &Client) -> String 
 }
 
 /// Applies the object as the operator does, and returns what is stored.
-pub async fn apply<K>(client: &Client, object: &K) -> K
+pub(crate) async fn apply<K>(client: &Client, object: &K) -> K
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
 {
@@ -63,7 +63,7 @@ where
 }
 
 /// Applies the object and returns the paths at which the stored one differs from it.
-pub async fn stored_differences<K>(client: &Client, object: &K) -> Vec<String>
+pub(crate) async fn stored_differences<K>(client: &Client, object: &K) -> Vec<String>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
 {
@@ -71,7 +71,11 @@ where
 }
 
 /// Creates a pod of the template, without keeping it.
-pub fn admit(cluster: &Cluster, namespace: &str, template: &PodTemplateSpec) -> Result<String, localkube::Error> {
+pub(crate) fn admit(
+    cluster: &Cluster,
+    namespace: &str,
+    template: &PodTemplateSpec,
+) -> Result<String, localkube::Error> {
     let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": template.metadata, "spec": template.spec });
     pod["metadata"]["name"] = json!("probe");
     let volumes = pod["spec"]["volumes"].as_array_mut().expect("volumes");
@@ -85,7 +89,7 @@ pub fn admit(cluster: &Cluster, namespace: &str, template: &PodTemplateSpec) -> 
 
 /// A pod template with every field for which the API server has a default, left out or in a form that it rewrites. The
 /// fields of `own` are those of the container of this name.
-pub fn defaulted_fields(name: &str, own: Value) -> Value {
+pub(crate) fn defaulted_fields(name: &str, own: Value) -> Value {
     let mut container = own;
     container["name"] = json!(name);
     container["resources"] = json!({ "limits": { "cpu": 2, "memory": "2048Mi" } });

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::known_bad::Bad;
 use crate::world::{Age, Auto, Count, Gen, IDLE_TIMEOUT, Lagging, OLD, Part, STEP, Spec, Status, World};
 
-pub const NAME: &str = "a";
+pub(crate) const NAME: &str = "a";
 static NOW: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T12:00:00Z".parse().expect("a time"));
 
 fn minutes_ago(minutes: u8) -> Timestamp {
@@ -33,7 +33,7 @@ fn age(time: &Time) -> u8 {
 }
 
 /// What the caller decided from, and what it decided.
-pub struct Decision {
+pub(crate) struct Decision {
     pub plan: Plan,
     /// The engine as it was read.
     pub engine: (Spec, Option<Status>),
@@ -41,7 +41,7 @@ pub struct Decision {
 
 /// One decision, from the engine as it is or as it was before the caller slept. `status` replaces the bare counters of
 /// the world with a full status, where one is at hand.
-pub fn decide(
+pub(crate) fn decide(
     world: &mut World,
     slept: Option<(Spec, Option<Status>)>,
     status: Option<&FireboltEngineStatus>,
@@ -150,7 +150,7 @@ fn bare_status(world: &World, counters: Status) -> FireboltEngineStatus {
 }
 
 /// Takes a written status back into the world.
-pub fn persist(world: &mut World, status: &FireboltEngineStatus) {
+pub(crate) fn persist(world: &mut World, status: &FireboltEngineStatus) {
     let number = |number: i64| i8::try_from(number).expect("a small number");
     let active_before = world.status.and_then(|status| status.active);
     world.status = Some(Status {

@@ -8,7 +8,7 @@ use crate::world::{BAD, Gen, Route, Status, World};
 
 /// An invariant was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub(crate) struct Violation {
     pub invariant: u8,
     pub what: String,
 }
@@ -19,12 +19,12 @@ impl fmt::Display for Violation {
     }
 }
 
-pub fn violated<T>(invariant: u8, what: String) -> Result<T, Violation> {
+pub(crate) fn violated<T>(invariant: u8, what: String) -> Result<T, Violation> {
     Err(Violation { invariant, what })
 }
 
 /// What a write of the status may say, seen against the one before it.
-pub fn status_write(world: &World, before: Option<Status>, after: Status) -> Result<(), Violation> {
+pub(crate) fn status_write(world: &World, before: Option<Status>, after: Status) -> Result<(), Violation> {
     let Status {
         phase,
         current,
@@ -97,7 +97,7 @@ fn started(world: &World, before: Status) -> Result<(), Violation> {
 
 /// What holds after a reconcile that ran to its end. A generation that only the routing Service named is kept for one
 /// reconcile more, and a reconcile that recovers the status does nothing else.
-pub fn reconcile(before: &World, world: &World) -> Result<(), Violation> {
+pub(crate) fn reconcile(before: &World, world: &World) -> Result<(), Violation> {
     let with_pods = |generation: &Gen| {
         generation
             .set
@@ -114,7 +114,7 @@ pub fn reconcile(before: &World, world: &World) -> Result<(), Violation> {
 }
 
 /// Where everything ends once nobody disturbs any more: one whole generation, and nothing else.
-pub fn rest(world: &World) -> Result<(), Violation> {
+pub(crate) fn rest(world: &World) -> Result<(), Violation> {
     let Some(status) = world.status else {
         return violated(10, "comes to rest without a status".to_owned());
     };
@@ -158,7 +158,7 @@ fn leftovers(world: &World, status: Status) -> Result<(), Violation> {
 }
 
 /// A good specification is restored and nobody disturbs any more.
-pub fn restore(world: &mut World) {
+pub(crate) fn restore(world: &mut World) {
     world.spec.gated = false;
     if world.spec.print == BAD {
         world.spec.print = crate::world::GOOD;

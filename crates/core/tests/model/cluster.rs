@@ -7,10 +7,10 @@ use crate::check::{Violation, violated};
 use crate::world::{Age, Auto, Gen, IDLE_TIMEOUT, Part, Route, Set, Spec, WAKE_TTL, World};
 
 /// The API server refused a write; the reconcile ends here.
-pub struct Refused;
+pub(crate) struct Refused;
 
 /// Carries out one write, rendered from `spec`.
-pub fn perform(world: &mut World, write: &EngineWrite, spec: Spec) -> Result<Result<(), Refused>, Violation> {
+pub(crate) fn perform(world: &mut World, write: &EngineWrite, spec: Spec) -> Result<Result<(), Refused>, Violation> {
     let number = |generation: i64| i8::try_from(generation).expect("a small number");
     match write {
         EngineWrite::AddFinalizer | EngineWrite::RemoveFinalizer => {

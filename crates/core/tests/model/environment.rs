@@ -4,10 +4,10 @@ use crate::world::{Age, Auto, BAD, Count, DrainCount, GOOD, Gen, Lag, Lagging, O
 use firebolt_api::EnginePhase;
 
 /// A change of the world, with its name.
-pub type Event = (String, World);
+pub(crate) type Event = (String, World);
 
 /// What happens by itself, any number of times.
-pub fn natural(world: &World, events: &mut Vec<Event>) {
+pub(crate) fn natural(world: &World, events: &mut Vec<Event>) {
     for (&number, &generation) in &world.gens {
         let mut with = |what: &str, change: &dyn Fn(&mut Gen)| {
             let mut next = world.clone();
@@ -69,7 +69,7 @@ fn drain_counts(world: &World, events: &mut Vec<Event>) {
 }
 
 /// What a user or a failure does to the cluster. Each costs one of the budget.
-pub fn disturbances(world: &World, events: &mut Vec<Event>) {
+pub(crate) fn disturbances(world: &World, events: &mut Vec<Event>) {
     let Some(budget) = world.budget.checked_sub(1) else {
         return;
     };
@@ -244,7 +244,7 @@ fn freeze(world: &World, kind: Lagging) -> Lag {
 }
 
 /// Auto-stop: time, demand, counts.
-pub fn auto_stop(world: &World, events: &mut Vec<Event>) {
+pub(crate) fn auto_stop(world: &World, events: &mut Vec<Event>) {
     let Some(auto) = world.auto else { return };
     let mut with = |what: &str, change: &dyn Fn(&mut World, &mut Auto)| {
         let mut next = world.clone();

@@ -10,7 +10,7 @@ use crate::caller::NAME;
 use firebolt_api::name::EngineNames;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bad {
+pub(crate) enum Bad {
     AdvanceWithoutReadyPods,
     FlipActiveWithoutTheService,
     KeepDrainingInCleaning,
@@ -34,13 +34,13 @@ pub enum Bad {
 
 impl Bad {
     /// Writes go ahead although the engine has changed since it was read.
-    pub fn unfenced(self, plan: &Plan) -> bool {
+    pub(crate) fn unfenced(self, plan: &Plan) -> bool {
         let sweeps = !plan.writes.is_empty() && plan.writes.iter().all(|write| matches!(write, EngineWrite::Delete(_)));
         matches!(self, Self::WriteFromAStaleEngine | Self::OverwriteStatus)
             || (self == Self::SweepWithoutFloor && sweeps)
     }
 
-    pub fn distort_input(self, engine: &mut FireboltEngine, observed: &mut Observed, now: Timestamp) {
+    pub(crate) fn distort_input(self, engine: &mut FireboltEngine, observed: &mut Observed, now: Timestamp) {
         let status = engine.status.as_ref();
         match self {
             Self::AdvanceWithoutReadyPods => {
@@ -103,7 +103,7 @@ impl Bad {
         }
     }
 
-    pub fn distort_plan(self, input: &Input, plan: &mut Plan) {
+    pub(crate) fn distort_plan(self, input: &Input, plan: &mut Plan) {
         let before = input.engine.status.as_ref();
         let phase = before.and_then(|status| status.phase);
         match self {

@@ -13,7 +13,7 @@ use crate::known_bad::Bad;
 use crate::world::{BAD, Count, DrainCount, Lagging, Spec, Status, WAKE_TTL, World};
 
 /// Which histories are searched.
-pub struct Rollouts {
+pub(crate) struct Rollouts {
     /// The mistake that is made.
     pub bad: Option<Bad>,
     /// Users and Kubernetes disturb.
@@ -21,7 +21,7 @@ pub struct Rollouts {
 }
 
 /// What happens with a good specification and no more disturbance.
-pub struct Undisturbed {
+pub(crate) struct Undisturbed {
     world: World,
     /// The last status that was written, in full.
     status: Option<FireboltEngineStatus>,

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use firebolt_api::{AutoStopReason, EnginePhase};
 
 /// The desired renders: two good ones, and one whose pods never become ready.
-pub const GOOD: u8 = 0;
-pub const OTHER: u8 = 1;
-pub const BAD: u8 = 2;
+pub(crate) const GOOD: u8 = 0;
+pub(crate) const OTHER: u8 = 1;
+pub(crate) const BAD: u8 = 2;
 
 /// Time goes in steps of so many minutes: the time for which a wake is honoured.
-pub const STEP: u8 = 5;
+pub(crate) const STEP: u8 = 5;
 /// Ages in steps stop counting here; nothing in the model looks further back.
-pub const OLD: u8 = 3;
+pub(crate) const OLD: u8 = 3;
 /// The policy of the auto-stop model, in steps and replicas.
-pub const IDLE_TIMEOUT: u8 = 2;
-pub const WAKE_TTL: u8 = 1;
-pub const ACTIVE_REPLICAS: u8 = 2;
+pub(crate) const IDLE_TIMEOUT: u8 = 2;
+pub(crate) const WAKE_TTL: u8 = 1;
+pub(crate) const ACTIVE_REPLICAS: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Spec {
+pub(crate) struct Spec {
     pub print: u8,
     pub replicas: u8,
     pub waits: bool,
@@ -27,7 +27,7 @@ pub struct Spec {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Status {
+pub(crate) struct Status {
     pub phase: EnginePhase,
     pub current: i8,
     pub active: Option<i8>,
@@ -35,7 +35,7 @@ pub struct Status {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Set {
+pub(crate) struct Set {
     /// What it was created from. The number of replicas is part of it.
     pub print: u8,
     pub replicas: u8,
@@ -48,21 +48,21 @@ pub struct Set {
 
 /// How long a StatefulSet has been there. It matters only for one without replicas; the others stay new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Age {
+pub(crate) enum Age {
     New,
     /// For the notice of a stop.
     Noticed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Part {
+pub(crate) struct Part {
     pub print: u8,
     pub tampered: bool,
     pub uid: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Gen {
+pub(crate) struct Gen {
     pub set: Option<Set>,
     pub config: Option<Part>,
     pub headless: Option<Part>,
@@ -75,19 +75,19 @@ pub struct Gen {
 }
 
 impl Gen {
-    pub fn exists(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         self.set.is_some() || self.config.is_some() || self.headless.is_some()
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Route {
+pub(crate) struct Route {
     pub target: i8,
     pub intact: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Count {
+pub(crate) enum Count {
     Busy,
     None,
     Failed,
@@ -95,7 +95,7 @@ pub enum Count {
 
 /// What the probe pool last found about the draining generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DrainCount {
+pub(crate) struct DrainCount {
     pub generation: i8,
     /// It began after the caller had seen the generation outside the routing Service.
     pub counts: bool,
@@ -104,7 +104,7 @@ pub struct DrainCount {
 
 /// What one watch cache still shows. At most one lags at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Lag {
+pub(crate) struct Lag {
     pub kind: Lagging,
     pub gens: BTreeMap<i8, Gen>,
     pub route: Option<Route>,
@@ -112,7 +112,7 @@ pub struct Lag {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Lagging {
+pub(crate) enum Lagging {
     Sets,
     Configs,
     Headless,
@@ -123,7 +123,7 @@ pub enum Lagging {
 
 /// Auto-stop: the annotation, the times in the status and the caller's memory, as ages in steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Auto {
+pub(crate) struct Auto {
     pub window_open: bool,
     /// How long ago the window closed.
     pub window_closed: Option<u8>,
@@ -138,10 +138,10 @@ pub struct Auto {
 
 /// `AutoStopReason` in a form that can be part of a set of states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Reason(pub AutoStopReason);
+pub(crate) struct Reason(pub AutoStopReason);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct World {
+pub(crate) struct World {
     pub spec: Spec,
     pub status: Option<Status>,
     pub gens: BTreeMap<i8, Gen>,
@@ -156,7 +156,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(replicas: u8, budget: u8) -> Self {
+    pub(crate) fn new(replicas: u8, budget: u8) -> Self {
         Self {
             spec: Spec {
                 print: GOOD,
@@ -176,7 +176,7 @@ impl World {
     }
 
     /// A first generation is serving queries, and the desired state is a second one.
-    pub fn rolling(budget: u8) -> Self {
+    pub(crate) fn rolling(budget: u8) -> Self {
         let mut world = Self::new(2, budget);
         let part = Part {
             print: GOOD,
@@ -213,7 +213,7 @@ impl World {
         world
     }
 
-    pub fn with_auto_stop(replicas: u8, budget: u8) -> Self {
+    pub(crate) fn with_auto_stop(replicas: u8, budget: u8) -> Self {
         Self {
             auto: Some(Auto::default()),
             ..Self::new(replicas, budget)
@@ -221,22 +221,22 @@ impl World {
     }
 
     /// The rendering of the specification: replicas are part of the template hash.
-    pub fn template_hash(spec: Spec) -> String {
+    pub(crate) fn template_hash(spec: Spec) -> String {
         format!("{}/{}", spec.print, spec.replicas)
     }
 
-    pub fn generation(&mut self, number: i8) -> &mut Gen {
+    pub(crate) fn generation(&mut self, number: i8) -> &mut Gen {
         self.gens.entry(number).or_default()
     }
 
-    pub fn named(&self) -> Vec<i8> {
+    pub(crate) fn named(&self) -> Vec<i8> {
         let status = self.status.as_ref();
         let named = status.map(|status| [Some(status.current), status.active, status.draining]);
         named.into_iter().flatten().flatten().collect()
     }
 
     /// So much time passes that whoever looks at the engine from time to time has seen that it stops.
-    pub fn notice(&mut self) {
+    pub(crate) fn notice(&mut self) {
         let sets = self.gens.values_mut().filter_map(|generation| generation.set.as_mut());
         for set in sets.filter(|set| set.replicas == 0 && set.owned) {
             set.age = Age::Noticed;
@@ -244,7 +244,7 @@ impl World {
     }
 
     /// The caller dies: what it kept in memory is gone.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.unrouted = false;
         self.count = None;
         if let Some(auto) = &mut self.auto {
@@ -255,7 +255,7 @@ impl World {
     }
 
     /// Histories that differ only in how far the numbers have gone are one state.
-    pub fn canonical(mut self) -> Self {
+    pub(crate) fn canonical(mut self) -> Self {
         self.gens.retain(|_, generation| generation.exists());
         if let Some(lag) = &mut self.lag {
             lag.gens.retain(|_, generation| *generation != Gen::default());

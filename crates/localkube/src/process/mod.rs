@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// Set for every process of a cluster, to the folder of the cluster. What a process starts inherits it.
 pub const DIR_VARIABLE: &str = "LOCALKUBE_DIR";
 /// Set for every process of a cluster, to the name of the component.
-pub const COMPONENT_VARIABLE: &str = "LOCALKUBE_COMPONENT";
+pub(crate) const COMPONENT_VARIABLE: &str = "LOCALKUBE_COMPONENT";
 
 /// How long processes get to end by themselves. Nothing they could save outlives the cluster.
 const GRACE: Duration = Duration::from_secs(1);

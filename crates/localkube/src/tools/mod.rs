@@ -16,7 +16,7 @@ pub const TOOLS_DIR_VARIABLE: &str = "FIREBOLT_TOOLS_DIR";
 /// Names a folder with a control plane; the binaries that it holds win over the cache.
 pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 /// Names the Envoy binary to use.
-pub const ENVOY_VARIABLE: &str = "ENVOY_BIN";
+pub(crate) const ENVOY_VARIABLE: &str = "ENVOY_BIN";
 
 /// Why a tool is not available.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +89,7 @@ impl Tools {
 
     /// Where the libraries of the Debian packages are: in a folder named after the machine's kind.
     #[must_use]
-    pub fn debian_libraries(&self) -> PathBuf {
+    pub(crate) fn debian_libraries(&self) -> PathBuf {
         let kind = format!("{}-linux-gnu", env::consts::ARCH);
         self.debian().join("usr/lib").join(kind)
     }

@@ -189,7 +189,7 @@ impl Binary {
 
     /// Whether a folder of control plane binaries is a place where people keep this one.
     #[must_use]
-    pub const fn may_come_from_assets(self) -> bool {
+    pub(crate) const fn may_come_from_assets(self) -> bool {
         matches!(self.tool(), Tool::Kubernetes | Tool::Etcd | Tool::Kubectl)
     }
 }

@@ -67,14 +67,14 @@ impl Component {
 
     /// Every component of a cluster with `nodes`.
     #[must_use]
-    pub fn of(nodes: &[Node]) -> Vec<Self> {
+    pub(crate) fn of(nodes: &[Node]) -> Vec<Self> {
         let networks = nodes.iter().copied().map(Self::Network).collect();
         [Self::first(nodes), Self::then(nodes), networks].concat()
     }
 
     /// The name of the component, which is that of its program if it has one.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Network(Node::First) => "network",
             Self::Network(Node::Second) => "network-2",

@@ -14,11 +14,11 @@ pub enum Node {
 
 impl Node {
     /// Every node that a cluster can have.
-    pub const ALL: [Self; 2] = [Self::First, Self::Second];
+    pub(crate) const ALL: [Self; 2] = [Self::First, Self::Second];
 
     /// What Kubernetes calls it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::First => "node-1",
             Self::Second => "node-2",

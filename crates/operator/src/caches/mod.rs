@@ -33,11 +33,11 @@ pub struct Caches {
     /// Instances.
     pub instances: Cache<FireboltInstance>,
     /// Engine classes.
-    pub engine_classes: Cache<FireboltEngineClass>,
+    pub(crate) engine_classes: Cache<FireboltEngineClass>,
     /// The objects that engines own.
     pub of_engines: OfEngines,
     /// The objects that instances own.
-    pub of_instances: OfInstances,
+    pub(crate) of_instances: OfInstances,
     /// The Secrets that instances reference. They are watched on demand and are not part of [`Self::synced`].
     pub credentials: WatchedCredentials,
     /// Is notified when a first list is complete.
@@ -59,7 +59,7 @@ pub struct OfEngines {
 
 /// The objects that instances own.
 #[derive(Debug)]
-pub struct OfInstances {
+pub(crate) struct OfInstances {
     /// PostgreSQL.
     pub stateful_sets: Cache<StatefulSet>,
     /// The metadata service and the gateway.

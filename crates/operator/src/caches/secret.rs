@@ -60,7 +60,7 @@ impl fmt::Debug for Arriving {
 impl KnownSecret {
     /// What is kept of a Secret that was read for the instance with this UID.
     #[must_use]
-    pub fn of(secret: Secret, instance: &str) -> Self {
+    pub(crate) fn of(secret: Secret, instance: &str) -> Self {
         let mut known = Self::from(Stored {
             metadata: secret.metadata,
             type_: secret.type_,

@@ -123,7 +123,7 @@ pub struct RunArguments {
         hide_default_value = true,
         help_heading = "Scope"
     )]
-    pub watch_label_selector: LabelSelector,
+    pub(crate) watch_label_selector: LabelSelector,
 
     /// How many objects of each kind are reconciled at the same time
     #[arg(
@@ -145,7 +145,7 @@ pub struct RunArguments {
         value_parser = parse_progress_deadline,
         help_heading = "Engines"
     )]
-    pub rollout_progress_deadline: Duration,
+    pub(crate) rollout_progress_deadline: Duration,
 
     /// Default image of engines, if neither the engine nor its class sets one
     #[arg(
@@ -224,7 +224,7 @@ pub struct RunArguments {
         value_parser = parse_image,
         help_heading = "Images"
     )]
-    pub image_registry: Option<String>,
+    pub(crate) image_registry: Option<String>,
 
     /// Image pull secrets of all pods of engines and instances, separated by commas
     #[arg(
@@ -247,7 +247,7 @@ pub struct RunArguments {
         hide_default_value = true,
         help_heading = "Engines"
     )]
-    pub engine_max_cpu: Maximum,
+    pub(crate) engine_max_cpu: Maximum,
 
     /// Maximum memory that the engine container of an engine may request, for example 256Gi [default: no limit]
     #[arg(
@@ -259,7 +259,7 @@ pub struct RunArguments {
         hide_default_value = true,
         help_heading = "Engines"
     )]
-    pub engine_max_memory: Maximum,
+    pub(crate) engine_max_memory: Maximum,
 
     /// Maximum ephemeral storage that the engine container of an engine may request, for example 10Ti [default: no
     /// limit]
@@ -272,7 +272,7 @@ pub struct RunArguments {
         hide_default_value = true,
         help_heading = "Engines"
     )]
-    pub engine_max_ephemeral_storage: Maximum,
+    pub(crate) engine_max_ephemeral_storage: Maximum,
 
     /// Address that serves /metrics; ':PORT' means all addresses, 0 turns it off
     #[arg(
@@ -316,7 +316,7 @@ pub struct RunArguments {
         value_name = "DIR",
         help_heading = "Admission"
     )]
-    pub webhook_cert_dir: Option<PathBuf>,
+    pub(crate) webhook_cert_dir: Option<PathBuf>,
 
     /// DNS names and IP addresses in the certificates that the operator issues, separated by commas [default: the DNS names of
     /// the Service firebolt-operator-webhook]
@@ -328,7 +328,7 @@ pub struct RunArguments {
         value_parser = parse_host,
         help_heading = "Admission"
     )]
-    pub webhook_hosts: Vec<String>,
+    pub(crate) webhook_hosts: Vec<String>,
 
     /// Secret for the certificates that the operator issues, shared by all replicas; in the namespace of the Lease
     #[arg(
@@ -339,7 +339,7 @@ pub struct RunArguments {
         value_parser = parse_object_name,
         help_heading = "Admission"
     )]
-    pub webhook_secret: String,
+    pub(crate) webhook_secret: String,
 
     /// Name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration whose caBundle the
     /// operator keeps up to date
@@ -351,7 +351,7 @@ pub struct RunArguments {
         value_parser = parse_object_name,
         help_heading = "Admission"
     )]
-    pub webhook_configuration: String,
+    pub(crate) webhook_configuration: String,
 
     /// Validity of the certificates that the operator issues, for example 2160h; they are renewed after two thirds of it
     #[arg(
@@ -362,7 +362,7 @@ pub struct RunArguments {
         value_parser = parse_certificate_validity,
         help_heading = "Admission"
     )]
-    pub webhook_cert_validity: Duration,
+    pub(crate) webhook_cert_validity: Duration,
 
     /// Elect one leader among several replicas; '--leader-elect=false' for a single replica
     #[arg(
@@ -377,7 +377,7 @@ pub struct RunArguments {
         hide_possible_values = true,
         help_heading = "Leader election"
     )]
-    pub leader_elect: bool,
+    pub(crate) leader_elect: bool,
 
     /// Name of the Lease for leader election; installations in one namespace need different names
     #[arg(
@@ -388,7 +388,7 @@ pub struct RunArguments {
         value_parser = parse_object_name,
         help_heading = "Leader election"
     )]
-    pub lease_name: String,
+    pub(crate) lease_name: String,
 
     /// Namespace of the Lease and of the Secret of the webhook [default: the pod's own, or that of the kubeconfig context]
     #[arg(
@@ -398,7 +398,7 @@ pub struct RunArguments {
         value_parser = parse_namespace,
         help_heading = "Leader election"
     )]
-    pub lease_namespace: Option<String>,
+    pub(crate) lease_namespace: Option<String>,
 
     /// How long after the last renewal by the leader another replica takes over, for example 15s or 1m
     #[arg(
@@ -409,7 +409,7 @@ pub struct RunArguments {
         value_parser = parse_lease_duration,
         help_heading = "Leader election"
     )]
-    pub lease_duration: Duration,
+    pub(crate) lease_duration: Duration,
 
     /// Identity of this replica in the Lease [default: host name and a random suffix]
     #[arg(long, env = "FIREBOLT_OPERATOR_IDENTITY", hide_env_values = true, value_name = "NAME", help_heading = "Leader election",
@@ -425,7 +425,7 @@ pub struct RunArguments {
         value_parser = parse_shutdown_timeout,
         help_heading = "Process"
     )]
-    pub shutdown_timeout: Duration,
+    pub(crate) shutdown_timeout: Duration,
 
     /// Format of log lines [default: text on a terminal, json elsewhere]
     #[arg(

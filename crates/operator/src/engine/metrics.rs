@@ -31,7 +31,7 @@ struct Probe {
 
 /// The metrics of engines.
 #[derive(Debug)]
-pub struct EngineMetrics {
+pub(crate) struct EngineMetrics {
     /// The state of each engine.
     pub(crate) gauges: EngineGauges,
     /// What is measured of every kind.
@@ -57,7 +57,7 @@ fn slow() -> Histogram {
 
 impl EngineMetrics {
     /// Registers all of them.
-    pub fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
+    pub(crate) fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
         let registry = registry.sub_registry_with_prefix("firebolt_engine");
         let own = Self {
             gauges: EngineGauges::register(registry),
@@ -90,7 +90,7 @@ impl EngineMetrics {
     }
 
     /// An engine has left a phase.
-    pub fn left(&self, phase: EnginePhase, after: Duration) {
+    pub(crate) fn left(&self, phase: EnginePhase, after: Duration) {
         let phase = phase.into();
         self.phase_duration
             .get_or_create(&Phase { phase })
@@ -98,18 +98,18 @@ impl EngineMetrics {
     }
 
     /// A wake was honoured.
-    pub fn woke(&self, after: Duration) {
+    pub(crate) fn woke(&self, after: Duration) {
         self.wake_to_patched.observe(after.as_secs_f64());
         self.wakes.get_or_create(&Wake { outcome: HONOURED }).inc();
     }
 
     /// An event reported that a wake is ignored.
-    pub fn ignored_a_wake(&self) {
+    pub(crate) fn ignored_a_wake(&self) {
         self.wakes.get_or_create(&Wake { outcome: IGNORED }).inc();
     }
 
     /// The queries of a pod were scraped.
-    pub fn probed(&self, took: Duration, answered: bool) {
+    pub(crate) fn probed(&self, took: Duration, answered: bool) {
         self.probe_duration
             .get_or_create(&Probe {
                 outcome: if answered { "success" } else { "error" },

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
-pub use self::metrics::EngineMetrics;
+pub(crate) use self::metrics::EngineMetrics;
 use crate::context::Context;
 use crate::probe::Pool;
 use crate::{controller, events};

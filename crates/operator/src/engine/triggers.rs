@@ -17,7 +17,7 @@ use crate::caches::{ENGINES_BY_CLASS, ENGINES_BY_INSTANCE, by_engine};
 /// A change of the engine itself. A client waits for a wake request, so it is urgent; and so is every phase of a stop that
 /// the request has to wait for. An old wake request is not: after a restart, every engine that was ever woken would delay
 /// the next one.
-pub fn of_engine(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<FireboltEngine> + Clone + use<> {
+pub(crate) fn of_engine(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<FireboltEngine> + Clone + use<> {
     let pending = Arc::clone(pending);
     move |change: &Change<FireboltEngine>| {
         let (before, after) = (readable(change.before.as_ref()), readable(change.after.as_ref()));
@@ -51,7 +51,7 @@ fn is_fresh(request: &str) -> bool {
 }
 
 /// A change of an object that an engine owns or owned.
-pub fn of_child<K: Watched>(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<K> + Clone + use<K> {
+pub(crate) fn of_child<K: Watched>(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<K> + Clone + use<K> {
     let pending = Arc::clone(pending);
     move |change: &Change<K>| {
         for engine in change.values(by_engine()).into_iter().flatten() {
@@ -61,7 +61,7 @@ pub fn of_child<K: Watched>(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventH
 }
 
 /// A change of a class that engines depend on.
-pub fn of_engine_class(
+pub(crate) fn of_engine_class(
     engines: &Arc<Store<FireboltEngine>>,
     pending: &Arc<PendingSet<ObjectKey>>,
 ) -> impl EventHandler<FireboltEngineClass> + Clone + use<> {
@@ -80,7 +80,7 @@ pub fn of_engine_class(
 }
 
 /// A change of an instance that engines depend on.
-pub fn of_instance(
+pub(crate) fn of_instance(
     engines: &Arc<Store<FireboltEngine>>,
     pending: &Arc<PendingSet<ObjectKey>>,
 ) -> impl EventHandler<FireboltInstance> + Clone + use<> {

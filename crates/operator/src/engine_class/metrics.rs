@@ -8,7 +8,7 @@ use crate::kind_metrics::KindMetrics;
 
 /// The metrics of engine classes.
 #[derive(Debug)]
-pub struct EngineClassMetrics {
+pub(crate) struct EngineClassMetrics {
     /// The state of each class.
     pub(crate) gauges: EngineClassGauges,
     /// What is measured of every kind.
@@ -17,7 +17,7 @@ pub struct EngineClassMetrics {
 
 impl EngineClassMetrics {
     /// Registers all of them.
-    pub fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
+    pub(crate) fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
         let registry = registry.sub_registry_with_prefix("firebolt_engine_class");
         Self {
             gauges: EngineClassGauges::register(registry),

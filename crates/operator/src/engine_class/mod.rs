@@ -22,7 +22,7 @@ use std::sync::Arc;
 use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
-pub use self::metrics::EngineClassMetrics;
+pub(crate) use self::metrics::EngineClassMetrics;
 use self::reconciler::EngineClassReconciler;
 use crate::context::Context;
 use crate::{controller, events};

@@ -10,7 +10,9 @@ use firebolt_runtime::queue::{PendingSet, Priority};
 use crate::caches::ENGINES_BY_CLASS;
 
 /// A change of the class itself.
-pub fn of_engine_class(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<FireboltEngineClass> + Clone + use<> {
+pub(crate) fn of_engine_class(
+    pending: &Arc<PendingSet<ObjectKey>>,
+) -> impl EventHandler<FireboltEngineClass> + Clone + use<> {
     let pending = Arc::clone(pending);
     move |change: &Change<FireboltEngineClass>| {
         if let Some(class) = change.key() {
@@ -20,7 +22,7 @@ pub fn of_engine_class(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandle
 }
 
 /// An engine that is created, deleted, or references another class than before, which triggers both.
-pub fn of_engine(
+pub(crate) fn of_engine(
     classes: &Arc<Store<FireboltEngineClass>>,
     pending: &Arc<PendingSet<ObjectKey>>,
 ) -> impl EventHandler<FireboltEngine> + Clone + use<> {

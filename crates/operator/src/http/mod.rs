@@ -15,7 +15,7 @@ use crate::webhook::certificates::ServingCertificate;
 
 /// `/healthz`: the process is alive. `/readyz`: its caches are synced, it can take part in leader election, and its webhook
 /// server has a certificate.
-pub fn health(
+pub(crate) fn health(
     caches: Arc<Caches>,
     election: watch::Receiver<ElectionStatus>,
     webhook: Option<Arc<ServingCertificate>>,
@@ -33,7 +33,7 @@ pub fn health(
 }
 
 /// `/metrics`.
-pub fn metrics(
+pub(crate) fn metrics(
     metrics: Arc<Metrics>,
     caches: Arc<Caches>,
     probes: Pool,

@@ -20,7 +20,7 @@ struct Of {
 
 /// The metrics of instances.
 #[derive(Debug)]
-pub struct InstanceMetrics {
+pub(crate) struct InstanceMetrics {
     /// The state of each instance.
     pub(crate) gauges: InstanceGauges,
     /// What is measured of every kind.
@@ -35,7 +35,7 @@ fn slow() -> Histogram {
 
 impl InstanceMetrics {
     /// Registers all of them.
-    pub fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
+    pub(crate) fn register(registry: &mut Registry, reconciles: &ReconcileMetrics) -> Self {
         let registry = registry.sub_registry_with_prefix("firebolt_instance");
         let own = Self {
             gauges: InstanceGauges::register(registry),
@@ -51,7 +51,7 @@ impl InstanceMetrics {
     }
 
     /// A component that was waited for is ready.
-    pub fn became_ready(&self, component: Component, after: Duration) {
+    pub(crate) fn became_ready(&self, component: Component, after: Duration) {
         let component = match component {
             Component::Postgres => "postgres",
             Component::Metadata => "metadata",

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
-pub use self::metrics::InstanceMetrics;
+pub(crate) use self::metrics::InstanceMetrics;
 use crate::context::Context;
 use crate::{controller, events};
 use reconciler::InstanceReconciler;

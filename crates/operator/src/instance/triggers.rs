@@ -11,7 +11,7 @@ use firebolt_runtime::queue::{PendingSet, Priority};
 use crate::caches::{ENGINES_BY_INSTANCE, by_instance};
 
 /// A change of the instance itself.
-pub fn of_instance(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<FireboltInstance> + Clone + use<> {
+pub(crate) fn of_instance(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<FireboltInstance> + Clone + use<> {
     let pending = Arc::clone(pending);
     move |change: &Change<FireboltInstance>| {
         if let Some(instance) = change.key() {
@@ -21,7 +21,7 @@ pub fn of_instance(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<Fi
 }
 
 /// A change of an object that an instance owns or owned.
-pub fn of_child<K: Watched>(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<K> + Clone + use<K> {
+pub(crate) fn of_child<K: Watched>(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<K> + Clone + use<K> {
     let pending = Arc::clone(pending);
     move |change: &Change<K>| {
         for instance in change.values(by_instance()).into_iter().flatten() {
@@ -31,7 +31,7 @@ pub fn of_child<K: Watched>(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventH
 }
 
 /// An engine that is created, deleted, or references another instance than before.
-pub fn of_engine(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<FireboltEngine> + Clone + use<> {
+pub(crate) fn of_engine(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<FireboltEngine> + Clone + use<> {
     let pending = Arc::clone(pending);
     move |change: &Change<FireboltEngine>| {
         let references = change.values(ENGINES_BY_INSTANCE);

@@ -8,7 +8,7 @@ use firebolt_core::activity::Fault;
 
 /// Why a scrape failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScrapeError {
+pub(crate) enum ScrapeError {
     /// The pod has no IP address.
     #[error("the pod has no IP address")]
     NoAddress,

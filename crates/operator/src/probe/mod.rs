@@ -20,17 +20,17 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 
-pub use firebolt_api::MetricScrapeMode as Transport;
+pub(crate) use firebolt_api::MetricScrapeMode as Transport;
 
 pub(crate) use self::assignment::{assignment, pool};
-pub use self::error::ScrapeError;
-pub use self::pool::Pool;
-pub use self::scrape::Scraper;
+pub(crate) use self::error::ScrapeError;
+pub(crate) use self::pool::Pool;
+pub(crate) use self::scrape::Scraper;
 use firebolt_runtime::ObjectKey;
 
 /// What to probe of an engine, until the next assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     /// The UID of the engine. Another engine of the same name starts without samples.
     pub uid: String,
     /// The purpose of the samples.
@@ -45,7 +45,7 @@ pub struct Assignment {
 
 /// The purpose of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// Delete a draining generation once it has no queries.
     Drain,
     /// Stop an idle engine.
@@ -54,7 +54,7 @@ pub enum Purpose {
 
 /// A pod to scrape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -65,7 +65,7 @@ pub struct Target {
 
 /// One pod of a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProbePod {
+pub(crate) enum ProbePod {
     /// It is scraped.
     Scrape(Target),
     /// It has no queries; it is not scraped.
@@ -81,21 +81,21 @@ pub enum ProbePod {
 
 /// The pods of an engine at this moment, in a fixed order: of several failures, that of the first pod is reported. Reads
 /// caches and does not block.
-pub type ListPods = Arc<dyn Fn(&ObjectKey, &Assignment) -> Vec<ProbePod> + Send + Sync>;
+pub(crate) type ListPods = Arc<dyn Fn(&ObjectKey, &Assignment) -> Vec<ProbePod> + Send + Sync>;
 
 /// Scrapes the number of queries of one pod. Has a timeout.
-pub type Scrape = Arc<dyn Fn(Target, Transport) -> BoxFuture<'static, Result<u64, ScrapeError>> + Send + Sync>;
+pub(crate) type Scrape = Arc<dyn Fn(Target, Transport) -> BoxFuture<'static, Result<u64, ScrapeError>> + Send + Sync>;
 
 /// Measures the duration of a scrape, and whether it succeeded.
-pub type Measure = Arc<dyn Fn(Duration, bool) + Send + Sync>;
+pub(crate) type Measure = Arc<dyn Fn(Duration, bool) + Send + Sync>;
 
 /// The functions that the pool calls, none of them with a lock held.
 #[derive(Clone)]
-pub struct Hooks {
+pub(crate) struct Hooks {
     /// Lists the pods to scrape.
-    pub list_pods: ListPods,
+    pub(crate) list_pods: ListPods,
     /// Scrapes a pod; usually [`Scraper::into_hook`].
-    pub scrape: Scrape,
+    pub(crate) scrape: Scrape,
     /// Triggers a reconcile of the engine. Does not block.
     pub notify: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
     /// Measures a scrape.

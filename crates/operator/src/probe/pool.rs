@@ -31,7 +31,7 @@ const SHARED_PERMITS: usize = 64;
 
 /// Counts the queries of engines, each at its own pace. Clones are the same pool.
 #[derive(Clone)]
-pub struct Pool {
+pub(crate) struct Pool {
     shared: Arc<Shared>,
 }
 
@@ -46,7 +46,7 @@ struct Shared {
 impl Pool {
     /// A pool without assignments. Nothing is scraped until [`Self::run`] runs.
     #[must_use]
-    pub fn new(hooks: Hooks) -> Self {
+    pub(crate) fn new(hooks: Hooks) -> Self {
         let shared = Arc::new(Shared {
             hooks,
             schedule: Mutex::default(),
@@ -61,13 +61,13 @@ impl Pool {
     ///
     /// The same assignment as before changes nothing. Another interval keeps the samples. Any other change drops them
     /// and takes a first sample at once. None drops them and stops the probes.
-    pub fn assign(&self, key: &ObjectKey, assignment: Option<Assignment>) {
+    pub(crate) fn assign(&self, key: &ObjectKey, assignment: Option<Assignment>) {
         self.shared.schedule().assign(key, assignment, Instant::now());
         self.shared.changed.notify_one();
     }
 
     /// Forgets everything about an engine that is gone, its count of failures included.
-    pub fn forget(&self, key: &ObjectKey) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         self.shared.schedule().forget(key);
         self.shared.changed.notify_one();
     }
@@ -76,7 +76,7 @@ impl Pool {
     ///
     /// It belongs to the engine that was last assigned under this name.
     #[must_use]
-    pub fn drain_sample(&self, key: &ObjectKey) -> Option<DrainSample> {
+    pub(crate) fn drain_sample(&self, key: &ObjectKey) -> Option<DrainSample> {
         self.shared.schedule().drain_sample(key)
     }
 
@@ -84,18 +84,18 @@ impl Pool {
     ///
     /// It belongs to the engine that was last assigned under this name.
     #[must_use]
-    pub fn activity_sample(&self, key: &ObjectKey) -> Option<ActivitySample> {
+    pub(crate) fn activity_sample(&self, key: &ObjectKey) -> Option<ActivitySample> {
         self.shared.schedule().activity_sample(key)
     }
 
     /// How many drain samples of the engine have failed since it was last forgotten.
     #[must_use]
-    pub fn drain_failures(&self, key: &ObjectKey) -> u64 {
+    pub(crate) fn drain_failures(&self, key: &ObjectKey) -> u64 {
         self.shared.schedule().drain_failures(key)
     }
 
     /// Takes samples until `stop`, then drops those under way. To be run once.
-    pub async fn run(&self, stop: CancellationToken) {
+    pub(crate) async fn run(&self, stop: CancellationToken) {
         let mut samples = JoinSet::new();
         while !stop.is_cancelled() {
             let (due, next) = {

@@ -40,7 +40,7 @@ const MESSAGE_LENGTH: usize = 200;
 
 /// Scrapes the number of queries of pods.
 #[derive(Clone)]
-pub struct Scraper {
+pub(crate) struct Scraper {
     client: Client,
     port: u16,
     connect_timeout: Duration,
@@ -53,7 +53,7 @@ impl Scraper {
     /// The client should not retry by itself (`default_retry` of its configuration): the API server responds 503 for a
     /// pod that it cannot reach, and retries until the deadline would hide that.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
             port: PORT,
@@ -64,7 +64,7 @@ impl Scraper {
 
     /// The function that the pool calls.
     #[must_use]
-    pub fn into_hook(self) -> Scrape {
+    pub(crate) fn into_hook(self) -> Scrape {
         let scraper = Arc::new(self);
         Arc::new(move |target, transport| {
             let scraper = Arc::clone(&scraper);
@@ -73,7 +73,7 @@ impl Scraper {
     }
 
     /// The number of queries that the pod is running or has suspended.
-    pub async fn queries(&self, target: &Target, transport: Transport) -> Result<u64, ScrapeError> {
+    pub(crate) async fn queries(&self, target: &Target, transport: Transport) -> Result<u64, ScrapeError> {
         let metrics = async {
             match transport {
                 Transport::PodIp => self.at_address(target.ip.ok_or(ScrapeError::NoAddress)?).await,

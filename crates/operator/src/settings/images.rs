@@ -2,7 +2,7 @@
 
 /// The value parser of an image or a registry. Whether it exists is for the kubelet to find out; this only rejects invalid
 /// names, most likely from a template with an empty value.
-pub fn parse_image(text: &str) -> Result<String, String> {
+pub(crate) fn parse_image(text: &str) -> Result<String, String> {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || "._-:/@".contains(c);
     if text.is_empty() || !text.chars().all(is_legal) || text.starts_with('/') || text.ends_with('/') {
         return Err(format!(

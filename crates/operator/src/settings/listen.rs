@@ -20,7 +20,7 @@ pub enum ListenAddress {
 
 impl ListenAddress {
     /// Starts listening; `None` if the server is disabled.
-    pub async fn bind(self) -> io::Result<Option<TcpListener>> {
+    pub(crate) async fn bind(self) -> io::Result<Option<TcpListener>> {
         match self {
             Self::Off => Ok(None),
             Self::At(address) => TcpListener::bind(address).await.map(Some),

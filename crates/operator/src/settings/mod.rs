@@ -13,11 +13,13 @@ use firebolt_core::admit::Bounds;
 use firebolt_core::resolve::Defaults;
 
 pub(crate) use self::images::from_registry;
-pub use self::images::parse_image;
+pub(crate) use self::images::parse_image;
 pub use self::listen::ListenAddress;
-pub use self::names::{ClusterDomain, parse_host, parse_object_name};
+pub use self::names::ClusterDomain;
 pub(crate) use self::names::{is_dns_label, is_dns_subdomain};
-pub use self::scope::{Scope, ScopeError, parse_namespace};
+pub(crate) use self::names::{parse_host, parse_object_name};
+pub(crate) use self::scope::parse_namespace;
+pub use self::scope::{Scope, ScopeError};
 pub use self::selector::{LabelSelector, SelectorError};
 
 const SHORTEST_VALIDITY: Duration = Duration::from_secs(6);
@@ -36,7 +38,7 @@ pub struct Settings {
     /// The limits on the resources of engines.
     pub bounds: Bounds,
     /// How long a generation may take to become ready before that is reported.
-    pub rollout_progress_deadline: Duration,
+    pub(crate) rollout_progress_deadline: Duration,
     /// How many objects of each kind are reconciled at the same time.
     pub workers: u16,
     /// The name of this replica.
@@ -46,7 +48,7 @@ pub struct Settings {
     /// The Lease for leader election; none if this is the only replica.
     pub lease: Option<LeaseSettings>,
     /// How long stopping may take.
-    pub shutdown_timeout: Duration,
+    pub(crate) shutdown_timeout: Duration,
 }
 
 /// Where the certificates of the webhook come from.
@@ -96,7 +98,7 @@ pub struct Environment {
 }
 
 /// The value parser of `--lease-duration`: a Lease has whole seconds, and shorter ones leave no time to renew.
-pub fn parse_lease_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_lease_duration(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
     if duration.subsec_nanos() != 0 || !(2..=3600).contains(&duration.as_secs()) {
         return Err(format!("{text:?} is out of range: use whole seconds, from 2s to 1h"));
@@ -105,7 +107,7 @@ pub fn parse_lease_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// The value parser of `--webhook-cert-validity`: below some seconds there is no time to replace a certificate.
-pub fn parse_certificate_validity(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_certificate_validity(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
     if !(SHORTEST_VALIDITY..=LONGEST_VALIDITY).contains(&duration) {
         return Err(format!("{text:?} is out of range: use 6s to 87600h, as in 2160h"));
@@ -114,7 +116,7 @@ pub fn parse_certificate_validity(text: &str) -> Result<Duration, String> {
 }
 
 /// The value parser of `--shutdown-timeout`: without any time, every stop fails.
-pub fn parse_shutdown_timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_shutdown_timeout(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
     if duration.is_zero() {
         return Err(format!(
@@ -125,7 +127,7 @@ pub fn parse_shutdown_timeout(text: &str) -> Result<Duration, String> {
 }
 
 /// The value parser of `--rollout-progress-deadline`: below a second, every rollout is stuck.
-pub fn parse_progress_deadline(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_progress_deadline(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
     if duration < Duration::from_secs(1) {
         return Err(format!("{text:?} is too short: use at least 1s, as in 15m"));

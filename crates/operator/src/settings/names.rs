@@ -29,7 +29,7 @@ impl FromStr for ClusterDomain {
 }
 
 /// The value parser of names that the API server stores as a DNS subdomain, such as that of a Lease.
-pub fn parse_object_name(text: &str) -> Result<String, String> {
+pub(crate) fn parse_object_name(text: &str) -> Result<String, String> {
     if is_dns_subdomain(text) {
         return Ok(text.to_owned());
     }
@@ -39,7 +39,7 @@ pub fn parse_object_name(text: &str) -> Result<String, String> {
 }
 
 /// The value parser of a DNS name or IP address in a certificate.
-pub fn parse_host(text: &str) -> Result<String, String> {
+pub(crate) fn parse_host(text: &str) -> Result<String, String> {
     if is_dns_subdomain(text) || text.parse::<IpAddr>().is_ok() {
         return Ok(text.to_owned());
     }

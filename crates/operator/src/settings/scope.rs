@@ -17,7 +17,7 @@ pub enum Scope {
 
 impl Scope {
     /// One entry per watch stream: a namespace, or `None` for the whole cluster.
-    pub fn streams(&self) -> impl Iterator<Item = Option<&str>> {
+    pub(crate) fn streams(&self) -> impl Iterator<Item = Option<&str>> {
         let (cluster, namespaces) = match self {
             Self::Cluster => (Some(None), [].as_slice()),
             Self::Namespaces(namespaces) => (None, namespaces.as_slice()),
@@ -77,7 +77,7 @@ impl FromStr for Scope {
 }
 
 /// The value parser of one namespace.
-pub fn parse_namespace(text: &str) -> Result<String, ScopeError> {
+pub(crate) fn parse_namespace(text: &str) -> Result<String, ScopeError> {
     if is_dns_label(text) {
         Ok(text.to_owned())
     } else {

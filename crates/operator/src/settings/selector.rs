@@ -36,13 +36,13 @@ pub enum SelectorError {
 impl LabelSelector {
     /// Whether it selects all objects.
     #[must_use]
-    pub fn selects_everything(&self) -> bool {
+    pub(crate) fn selects_everything(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The query parameter for the API server; `None` if everything is selected.
     #[must_use]
-    pub fn to_parameter(&self) -> Option<String> {
+    pub(crate) fn to_parameter(&self) -> Option<String> {
         (!self.selects_everything()).then(|| self.0.clone())
     }
 }

@@ -80,7 +80,7 @@ pub struct WebhookMetrics {
 
 impl WebhookMetrics {
     /// Registers all metrics. The registry must not add a prefix.
-    pub fn register(registry: &mut Registry) -> Self {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             requests: Family::default(),
             latency: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
@@ -186,7 +186,7 @@ impl WebhookMetrics {
     }
 
     /// Sets the expiry of the serving certificate, if there is one.
-    pub fn set_certificate_expiry(&self, expiry: Option<Timestamp>) {
+    pub(crate) fn set_certificate_expiry(&self, expiry: Option<Timestamp>) {
         match expiry {
             Some(expiry) => {
                 self.certificate_expiry

@@ -17,13 +17,13 @@ const HOST: &str = "localhost";
 
 /// A self-signed certificate with its key.
 #[derive(Clone)]
-pub struct Identity {
+pub(crate) struct Identity {
     key: Arc<CertifiedKey>,
     pub certificate: CertificateDer<'static>,
 }
 
 impl Identity {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let made = rcgen::generate_simple_self_signed([HOST.to_owned()]).unwrap();
         let certificate = made.cert.der().clone();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -35,7 +35,7 @@ impl Identity {
     }
 
     /// A client that trusts this certificate, with these TLS versions and ALPN protocols.
-    pub fn client(&self, versions: &[&'static SupportedProtocolVersion], protocols: &[&str]) -> TlsConnector {
+    pub(crate) fn client(&self, versions: &[&'static SupportedProtocolVersion], protocols: &[&str]) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -49,19 +49,19 @@ impl Identity {
 }
 
 /// Performs a TLS handshake.
-pub async fn handshake(socket: TcpStream, client: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
+pub(crate) async fn handshake(socket: TcpStream, client: &TlsConnector) -> std::io::Result<TlsStream<TcpStream>> {
     client.connect(ServerName::try_from(HOST).unwrap(), socket).await
 }
 
 /// Serves the identity that was set last.
-pub struct Shown(Mutex<Identity>);
+pub(crate) struct Shown(Mutex<Identity>);
 
 impl Shown {
-    pub fn new(identity: Identity) -> Self {
+    pub(crate) fn new(identity: Identity) -> Self {
         Self(Mutex::new(identity))
     }
 
-    pub fn show(&self, identity: Identity) {
+    pub(crate) fn show(&self, identity: Identity) {
         *self.0.lock().unwrap() = identity;
     }
 }

@@ -15,7 +15,7 @@ use crate::support::OPERATOR_NAMESPACE;
 
 /// A moment from which on requests count.
 #[derive(Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     log: PathBuf,
     offset: u64,
     time: Timestamp,
@@ -24,7 +24,7 @@ pub struct Mark {
 
 /// One attempt to write, whether it succeeded or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AuditedRequest {
+pub(crate) struct AuditedRequest {
     pub verb: String,
     /// With the subresource, as in `fireboltengines/status`.
     pub resource: String,
@@ -74,7 +74,7 @@ struct Status {
 
 impl Mark {
     /// This moment.
-    pub fn now(cluster: &Cluster) -> Self {
+    pub(crate) fn now(cluster: &Cluster) -> Self {
         let log = cluster.audit_log();
         let offset = std::fs::metadata(&log).unwrap().len();
         Self {
@@ -94,12 +94,12 @@ impl Mark {
     /// What the operator tried to write in the namespace since then, in the order in which it was answered.
     ///
     /// The API server records a request while it answers it, so the latest one may be missing.
-    pub fn writes(&self, namespace: &str) -> Vec<AuditedRequest> {
+    pub(crate) fn writes(&self, namespace: &str) -> Vec<AuditedRequest> {
         self.writes_by(&operator(), namespace)
     }
 
     /// As [`Mark::writes`], for another user.
-    pub fn writes_by(&self, user: &str, namespace: &str) -> Vec<AuditedRequest> {
+    pub(crate) fn writes_by(&self, user: &str, namespace: &str) -> Vec<AuditedRequest> {
         self.select(user, namespace, |verb| !matches!(verb, "get" | "list" | "watch"))
     }
 
@@ -117,12 +117,12 @@ impl Mark {
     }
 
     /// Everything that the operator asked of the API server in the namespace since then, watches aside.
-    pub fn requests(&self, namespace: &str) -> Vec<AuditedRequest> {
+    pub(crate) fn requests(&self, namespace: &str) -> Vec<AuditedRequest> {
         self.select(&operator(), namespace, |verb| verb != "watch")
     }
 
     /// As [`Mark::writes`], without events: they tell users what happened and change nothing.
-    pub fn writes_but_events(&self, namespace: &str) -> Vec<AuditedRequest> {
+    pub(crate) fn writes_but_events(&self, namespace: &str) -> Vec<AuditedRequest> {
         let mut writes = self.writes(namespace);
         writes.retain(|write| write.resource != "events");
         writes
@@ -135,7 +135,7 @@ fn operator() -> String {
 }
 
 /// How often each resource and name was written.
-pub fn tally(writes: &[AuditedRequest]) -> BTreeMap<(&str, &str), usize> {
+pub(crate) fn tally(writes: &[AuditedRequest]) -> BTreeMap<(&str, &str), usize> {
     let mut tally = BTreeMap::new();
     for write in writes {
         *tally.entry((write.resource.as_str(), write.name.as_str())).or_default() += 1;

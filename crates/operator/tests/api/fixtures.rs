@@ -10,16 +10,16 @@ use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 use serde_json::{Value, json};
 
 /// The instance that engines of tests belong to.
-pub const INSTANCE: &str = "i";
+pub(crate) const INSTANCE: &str = "i";
 /// The id of that instance.
-pub const INSTANCE_ID: &str = "01J00000000000000000000000";
+pub(crate) const INSTANCE_ID: &str = "01J00000000000000000000000";
 /// Where the metadata service of engines is said to be.
-pub const METADATA_ENDPOINT: &str = "i-metadata.example:7000";
+pub(crate) const METADATA_ENDPOINT: &str = "i-metadata.example:7000";
 /// The image of engines, unless a test says otherwise.
-pub const IMAGE: &str = "registry.example/engine:1";
+pub(crate) const IMAGE: &str = "registry.example/engine:1";
 
 /// An engine of one replica that is drained quickly.
-pub fn engine(name: &str) -> Engine {
+pub(crate) fn engine(name: &str) -> Engine {
     let spec = FireboltEngineSpec {
         instance_ref: INSTANCE.to_owned(),
         replicas: 1,
@@ -31,13 +31,13 @@ pub fn engine(name: &str) -> Engine {
 }
 
 /// A class that decides nothing.
-pub fn class(name: &str) -> Class {
+pub(crate) fn class(name: &str) -> Class {
     Class(FireboltEngineClass::new(name, FireboltEngineClassSpec::default()))
 }
 
 /// An instance that has its id and nothing else: nothing is made for it, because the credentials of its database never
 /// come. Engines of tests know their metadata service by themselves, so they do not need more.
-pub fn instance(name: &str) -> FireboltInstance {
+pub(crate) fn instance(name: &str) -> FireboltInstance {
     let postgres = ExternalPostgres {
         host: "database.example".to_owned(),
         port: 5432,
@@ -59,7 +59,7 @@ pub fn instance(name: &str) -> FireboltInstance {
 }
 
 /// A policy that keeps `active` replicas and stops the engine after the shortest idle time there is.
-pub fn quick_to_stop(active: i32) -> AutoStop {
+pub(crate) fn quick_to_stop(active: i32) -> AutoStop {
     AutoStop {
         enabled: true,
         active_replicas: active,
@@ -71,7 +71,7 @@ pub fn quick_to_stop(active: i32) -> AutoStop {
 }
 
 /// A policy that keeps `active` replicas and never finds the engine idle while a test runs.
-pub fn slow_to_stop(active: i32) -> AutoStop {
+pub(crate) fn slow_to_stop(active: i32) -> AutoStop {
     AutoStop {
         idle_timeout: seconds(3600),
         ..quick_to_stop(active)
@@ -79,7 +79,7 @@ pub fn slow_to_stop(active: i32) -> AutoStop {
 }
 
 /// A window of ten minutes that closes at the first full minute that is at least this far away, and when that is.
-pub fn closing_after(at_least: SignedDuration) -> (ScheduleWindow, Timestamp) {
+pub(crate) fn closing_after(at_least: SignedDuration) -> (ScheduleWindow, Timestamp) {
     let minutes = (Timestamp::now() + at_least).as_second() / 60 + 1;
     let at = |minutes: i64| Timestamp::from_second(minutes * 60).expect("a time of our days");
     let (start, end) = (at(minutes - 10), at(minutes));
@@ -93,7 +93,7 @@ pub fn closing_after(at_least: SignedDuration) -> (ScheduleWindow, Timestamp) {
 }
 
 /// A window that is open all day, every day.
-pub fn always_open() -> ScheduleWindow {
+pub(crate) fn always_open() -> ScheduleWindow {
     ScheduleWindow {
         start: "00:00".to_owned(),
         end: "24:00".to_owned(),
@@ -102,7 +102,7 @@ pub fn always_open() -> ScheduleWindow {
 }
 
 /// A sidecar as users write it: what the API server fills in is left out. It passes the `restricted` standard.
-pub fn sparse_sidecar() -> Container {
+pub(crate) fn sparse_sidecar() -> Container {
     let sidecar = json!({
         "name": "side", "image": "registry.example/side",
         "ports": [{ "containerPort": 8080 }],
@@ -119,7 +119,7 @@ pub fn sparse_sidecar() -> Container {
 }
 
 /// A StatefulSet of a user, as far as a test of the node itself needs one.
-pub fn stateful_set(name: &str, replicas: i32) -> StatefulSet {
+pub(crate) fn stateful_set(name: &str, replicas: i32) -> StatefulSet {
     let context = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": { "drop": ["ALL"] },
         "seccompProfile": { "type": "RuntimeDefault" },
@@ -147,31 +147,31 @@ fn seconds(count: u64) -> firebolt_api::Duration {
 
 /// An engine in the making.
 #[derive(Clone, Debug)]
-pub struct Engine(pub FireboltEngine);
+pub(crate) struct Engine(pub FireboltEngine);
 
 impl Engine {
-    pub fn replicas(mut self, replicas: i32) -> Self {
+    pub(crate) fn replicas(mut self, replicas: i32) -> Self {
         self.0.spec.replicas = replicas;
         self
     }
 
-    pub fn class(mut self, name: &str) -> Self {
+    pub(crate) fn class(mut self, name: &str) -> Self {
         self.0.spec.engine_class_ref = Some(name.to_owned());
         self
     }
 
-    pub fn auto_stop(mut self, policy: AutoStop) -> Self {
+    pub(crate) fn auto_stop(mut self, policy: AutoStop) -> Self {
         self.0.spec.auto_stop = Some(policy);
         self
     }
 
     /// Leaves the drain to the class.
-    pub fn drain_from_class(mut self) -> Self {
+    pub(crate) fn drain_from_class(mut self) -> Self {
         self.0.spec.drain_check_interval = None;
         self
     }
 
-    pub fn image(mut self, image: &str) -> Self {
+    pub(crate) fn image(mut self, image: &str) -> Self {
         let container = Container {
             name: "engine".to_owned(),
             image: Some(image.to_owned()),
@@ -183,12 +183,12 @@ impl Engine {
         self
     }
 
-    pub fn sidecar(mut self, sidecar: Container) -> Self {
+    pub(crate) fn sidecar(mut self, sidecar: Container) -> Self {
         self.template().spec.get_or_insert_default().containers.push(sidecar);
         self
     }
 
-    pub fn pod_label(mut self, key: &str, value: &str) -> Self {
+    pub(crate) fn pod_label(mut self, key: &str, value: &str) -> Self {
         let labels = &mut self.template().metadata.get_or_insert_default().labels;
         labels.get_or_insert_default().insert(key.to_owned(), value.to_owned());
         self
@@ -201,17 +201,17 @@ impl Engine {
 
 /// A class in the making.
 #[derive(Clone, Debug)]
-pub struct Class(pub FireboltEngineClass);
+pub(crate) struct Class(pub FireboltEngineClass);
 
 impl Class {
-    pub fn pod_label(mut self, key: &str, value: &str) -> Self {
+    pub(crate) fn pod_label(mut self, key: &str, value: &str) -> Self {
         let labels = &mut self.0.spec.template.metadata.get_or_insert_default().labels;
         labels.get_or_insert_default().insert(key.to_owned(), value.to_owned());
         self
     }
 
     /// Sets a command, which belongs to the operator.
-    pub fn bad(mut self) -> Self {
+    pub(crate) fn bad(mut self) -> Self {
         let container = Container {
             name: "engine".to_owned(),
             command: Some(vec!["sh".to_owned()]),
@@ -221,18 +221,18 @@ impl Class {
         self
     }
 
-    pub fn drain_interval(mut self, count: u64) -> Self {
+    pub(crate) fn drain_interval(mut self, count: u64) -> Self {
         self.0.spec.drain_check_interval = Some(seconds(count));
         self
     }
 }
 
 /// The edit of an engine that gives it another image.
-pub fn new_image(image: &str) -> Value {
+pub(crate) fn new_image(image: &str) -> Value {
     json!({ "spec": { "template": { "spec": { "containers": [{ "name": "engine", "image": image }] } } } })
 }
 
 /// The edit of an engine that gives it another size.
-pub fn new_replicas(replicas: i32) -> Value {
+pub(crate) fn new_replicas(replicas: i32) -> Value {
     json!({ "spec": { "replicas": replicas } })
 }

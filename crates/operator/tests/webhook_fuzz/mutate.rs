@@ -25,7 +25,7 @@ const TEXTS: [&str; 12] = [
 ];
 
 /// Text of an odd kind, sometimes very long.
-pub fn odd_text(rng: &mut Rng) -> String {
+pub(crate) fn odd_text(rng: &mut Rng) -> String {
     let text = TEXTS[rng.usize(..TEXTS.len())];
     match rng.u8(..40) {
         0 => text.repeat(rng.usize(..2000)),
@@ -102,7 +102,7 @@ fn with(question: &Value, place: &str, text: &str) -> String {
 }
 
 /// The question with odd values in every place: all of them, or as many as come up.
-pub fn everywhere(question: &Value, mut comes_up: impl FnMut() -> bool) -> impl Iterator<Item = String> {
+pub(crate) fn everywhere(question: &Value, mut comes_up: impl FnMut() -> bool) -> impl Iterator<Item = String> {
     let each = places(question).into_iter().flat_map(|place| {
         let place = Arc::new(place);
         ODD.iter().map(move |text| (Arc::clone(&place), text))
@@ -112,7 +112,7 @@ pub fn everywhere(question: &Value, mut comes_up: impl FnMut() -> bool) -> impl 
 }
 
 /// The question after some mutations, or something else entirely.
-pub fn mutated(rng: &mut Rng, question: &Value) -> Vec<u8> {
+pub(crate) fn mutated(rng: &mut Rng, question: &Value) -> Vec<u8> {
     if rng.u8(..32) == 0 {
         return noise(rng);
     }

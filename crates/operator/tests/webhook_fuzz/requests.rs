@@ -7,10 +7,10 @@ const CLASS: &str = "/validate-compute-firebolt-io-v1alpha1-fireboltengineclass"
 const INSTANCE: &str = "/validate-compute-firebolt-io-v1alpha1-fireboltinstance";
 const IDENTITY: &str = "/mutate-compute-firebolt-io-v1alpha1-fireboltinstance";
 /// Where something, or nothing, is asked.
-pub const PATHS: [&str; 7] = [ENGINE, CLASS, INSTANCE, IDENTITY, "/", "/healthz", "/%00/../x?y=%ff"];
+pub(crate) const PATHS: [&str; 7] = [ENGINE, CLASS, INSTANCE, IDENTITY, "/", "/healthz", "/%00/../x?y=%ff"];
 
 /// One question of each kind, with where it is asked.
-pub fn requests() -> Vec<(&'static str, Value)> {
+pub(crate) fn requests() -> Vec<(&'static str, Value)> {
     let (engine, class, instance) = (engine(), class(), instance());
     let ask = |operation: &str, object: &Value, old: &Value| {
         json!({
@@ -42,7 +42,7 @@ pub fn requests() -> Vec<(&'static str, Value)> {
 }
 
 /// What the API server has of this name.
-pub fn stored(name: &str) -> Option<Value> {
+pub(crate) fn stored(name: &str) -> Option<Value> {
     let object = match name {
         "c" => class(),
         "main" => instance(),

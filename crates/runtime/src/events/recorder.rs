@@ -55,7 +55,7 @@ pub fn recorder(client: kube::Client, reporter: Reporter) -> (Recorder, Broadcas
 
 impl Recorder {
     /// Emits an event about an object. Never blocks: if the queue is full, the event is dropped.
-    pub fn emit(&self, object: &ObjectReference, event: Event) {
+    pub(crate) fn emit(&self, object: &ObjectReference, event: Event) {
         let emitted = Emitted {
             object: object.clone(),
             event,

@@ -99,14 +99,8 @@ impl<K: Watched> Store<K> {
 
     /// The number of objects.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.read().objects.len()
-    }
-
-    /// Whether there is no object.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The object with this key.

@@ -153,7 +153,7 @@ mod tests {
         writer.write(Event::Apply(config("n", "x", "a")));
         assert_eq!(writer.write(Event::Delete(config("n", "x", "a"))).len(), 1);
         assert!(writer.write(Event::Delete(config("n", "x", "a"))).is_empty());
-        assert!(store.is_empty());
+        assert_eq!(store.len(), 0);
         assert!(store.indexes_are_empty());
     }
 }

@@ -104,13 +104,13 @@ impl LeaseClient {
 
     /// The API of the Lease's namespace, for watching it.
     #[must_use]
-    pub fn api(&self) -> Api<Lease> {
+    pub(crate) fn api(&self) -> Api<Lease> {
         self.api.clone()
     }
 
     /// The name of the Lease.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
@@ -134,7 +134,7 @@ impl LeaseClient {
 
     /// A claim for a new term after the record that was read.
     #[must_use]
-    pub fn next_claim(&self, before: Option<&LeaseRecord>) -> Claim {
+    pub(crate) fn next_claim(&self, before: Option<&LeaseRecord>) -> Claim {
         Claim {
             holder: self.identity.clone(),
             acquired: now(),
@@ -143,12 +143,12 @@ impl LeaseClient {
     }
 
     /// Reads the Lease from the API server, not from a cache. None if there is none.
-    pub async fn read(&self) -> Result<Option<Lease>, LeaseError> {
+    pub(crate) async fn read(&self) -> Result<Option<Lease>, LeaseError> {
         self.within("get", self.api.get_opt(&self.name)).await
     }
 
     /// Creates the Lease. Fails with [`LeaseError::Changed`] if it exists.
-    pub async fn create(&self, claim: &Claim) -> Result<Lease, LeaseError> {
+    pub(crate) async fn create(&self, claim: &Claim) -> Result<Lease, LeaseError> {
         let metadata = ObjectMeta {
             name: Some(self.name.clone()),
             ..ObjectMeta::default()
@@ -163,14 +163,14 @@ impl LeaseClient {
 
     /// Acquires or renews the Lease as it was read or last written. Fails with [`LeaseError::Changed`] if it is no longer
     /// in that state: two processes that read the same version cannot both succeed.
-    pub async fn hold(&self, read: &Lease, claim: &Claim) -> Result<Lease, LeaseError> {
+    pub(crate) async fn hold(&self, read: &Lease, claim: &Claim) -> Result<Lease, LeaseError> {
         let mut lease = read.clone();
         lease.spec = Some(self.spec(claim, lease.spec.take().unwrap_or_default()));
         self.replace(&lease).await
     }
 
     /// Releases the Lease, so that another process can acquire it before it expires.
-    pub async fn release(&self, held: &Lease) -> Result<Lease, LeaseError> {
+    pub(crate) async fn release(&self, held: &Lease) -> Result<Lease, LeaseError> {
         let mut lease = held.clone();
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = None;

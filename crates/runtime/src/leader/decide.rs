@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 /// The part of a Lease that names the leader. A change of any field shows that the holder is alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeaseRecord {
+pub(crate) struct LeaseRecord {
     /// Who holds the lease; none when it was released.
     pub holder: Option<String>,
     /// When the holder took it.
@@ -49,7 +49,7 @@ impl From<&LeaseSpec> for LeaseRecord {
 /// The identity alone is not enough: a process with a fixed identity may find the record of its own last run, or of
 /// another process with the same identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub(crate) struct Claim {
     /// Our identity.
     pub holder: String,
     /// When we took the lease, cut to microseconds as the API server stores it.
@@ -61,7 +61,7 @@ pub struct Claim {
 impl Claim {
     /// Whether the record was written under this claim.
     #[must_use]
-    pub fn is_in(&self, record: &LeaseRecord) -> bool {
+    pub(crate) fn is_in(&self, record: &LeaseRecord) -> bool {
         record.holder.as_deref() == Some(&self.holder)
             && record.acquired == Some(self.acquired)
             && record.transitions == self.transitions
@@ -78,7 +78,7 @@ pub struct Timing {
 impl Timing {
     /// How often a leader renews.
     #[must_use]
-    pub fn renew_every(self) -> Duration {
+    pub(crate) fn renew_every(self) -> Duration {
         self.duration / 3
     }
 
@@ -90,20 +90,20 @@ impl Timing {
 
     /// The longest delay between two attempts after a failure.
     #[must_use]
-    pub fn retry_every(self) -> Duration {
+    pub(crate) fn retry_every(self) -> Duration {
         self.duration / 10
     }
 }
 
 /// What was last observed of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObservedLease {
+pub(crate) struct ObservedLease {
     /// The record; none when there is no Lease.
     pub record: Option<LeaseRecord>,
     /// When this process first observed the record in this state.
     pub changed: Instant,
     /// Until when the holder of a deleted Lease may still act.
-    pub promised_until: Option<Instant>,
+    pub(crate) promised_until: Option<Instant>,
     /// Whether this is from a live read, and nothing has made it stale since.
     pub live: bool,
 }
@@ -111,7 +111,13 @@ pub struct ObservedLease {
 impl ObservedLease {
     /// Adds another observation of the Lease.
     #[must_use]
-    pub fn update(before: Option<Self>, record: Option<LeaseRecord>, live: bool, timing: Timing, now: Instant) -> Self {
+    pub(crate) fn update(
+        before: Option<Self>,
+        record: Option<LeaseRecord>,
+        live: bool,
+        timing: Timing,
+        now: Instant,
+    ) -> Self {
         match before {
             Some(before) if before.record == record => Self { live, ..before },
             before => {
@@ -141,7 +147,7 @@ impl ObservedLease {
 
 /// The standing of this process in the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// Waits for its turn. The claim is the one that was last sent, in case it was stored and the response was lost.
     Candidate {
         /// The claim of an attempt whose outcome is unknown.
@@ -170,7 +176,7 @@ pub enum Loss {
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ElectionStep {
+pub(crate) enum ElectionStep {
     /// Make a request.
     Request(Request),
     /// Do nothing until then, or until the Lease changes.
@@ -181,7 +187,7 @@ pub enum ElectionStep {
 
 /// A request to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub(crate) enum Request {
     /// Read the Lease.
     Read,
     /// Create the Lease with this process as the holder.
@@ -194,7 +200,7 @@ pub enum Request {
 
 /// Chooses the next step. `retry_at` is set after a failed request, holds back the next one, and is cleared by its success.
 #[must_use]
-pub fn decide(
+pub(crate) fn decide(
     observed: Option<&ObservedLease>,
     standing: &Standing,
     timing: Timing,

@@ -51,7 +51,7 @@ impl ElectionStatus {
 
     /// This process is the leader until then.
     #[must_use]
-    pub fn leader_until(end: Instant) -> Self {
+    pub(crate) fn leader_until(end: Instant) -> Self {
         Self {
             until: Some(end),
             ..Self::LEADER

@@ -38,7 +38,7 @@ type Seconds = Gauge<f64, AtomicU64>;
 
 /// The metrics of all work queues of the process.
 #[derive(Debug)]
-pub struct WorkQueueMetrics {
+pub(crate) struct WorkQueueMetrics {
     depth: Family<DepthLabels, Gauge>,
     adds: Family<QueueLabels, Counter>,
     retries: Family<QueueLabels, Counter>,
@@ -52,7 +52,7 @@ pub struct WorkQueueMetrics {
 
 /// The metrics of one work queue. The default is not exported.
 #[derive(Clone, Debug)]
-pub struct QueueMetrics {
+pub(crate) struct QueueMetrics {
     urgent: Gauge,
     normal: Gauge,
     adds: Counter,
@@ -77,7 +77,7 @@ fn durations() -> Histogram {
 
 impl WorkQueueMetrics {
     /// Registers the metrics. The registry must not add a prefix; metrics that no other operator has get this one.
-    pub fn register(registry: &mut Registry, prefix: &str) -> Self {
+    pub(crate) fn register(registry: &mut Registry, prefix: &str) -> Self {
         let metrics = Self {
             depth: Family::default(),
             adds: Family::default(),
@@ -134,7 +134,7 @@ impl WorkQueueMetrics {
 
     /// The metrics of the queue of this controller, exported from now on.
     #[must_use]
-    pub fn queue(&self, controller: &'static str) -> QueueMetrics {
+    pub(crate) fn queue(&self, controller: &'static str) -> QueueMetrics {
         let labels = QueueLabels {
             name: controller,
             controller,
@@ -164,7 +164,7 @@ impl WorkQueueMetrics {
     }
 
     /// Brings the gauges that grow with time up to date. To be called before the metrics are exported.
-    pub fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         let now = Instant::now();
         for (labels, queue) in &*self.queues.lock().unwrap_or_else(PoisonError::into_inner) {
             let began = queue.running.lock();

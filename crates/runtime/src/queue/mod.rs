@@ -9,7 +9,7 @@ mod priority;
 mod work_queue;
 
 pub(crate) use self::metrics::Work;
-pub use self::metrics::{QueueMetrics, WorkQueueMetrics};
+pub(crate) use self::metrics::{QueueMetrics, WorkQueueMetrics};
 pub use self::pending::PendingSet;
 pub use self::priority::Priority;
 pub use self::work_queue::{Requeue, WorkQueue};

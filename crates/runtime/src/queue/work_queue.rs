@@ -20,7 +20,7 @@ pub struct Requeue {
     /// writes.
     pub not_before: Option<Instant>,
     /// The reconcile could not do its work: the next one has the same priority.
-    pub keep_priority: bool,
+    pub(crate) keep_priority: bool,
 }
 
 /// The objects to reconcile. At most one reconcile of an object runs at a time; changes that arrive meanwhile lead to one
@@ -50,7 +50,7 @@ pub struct WorkQueue<K> {
 impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     /// An empty queue for so many normal reconciles at a time.
     #[must_use]
-    pub fn new(workers: usize, metrics: QueueMetrics) -> Self {
+    pub(crate) fn new(workers: usize, metrics: QueueMetrics) -> Self {
         Self {
             workers: workers.max(1),
             metrics,
@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     }
 
     /// Adds an object.
-    pub fn add(&mut self, key: K, priority: Priority, now: Instant) {
+    pub(crate) fn add(&mut self, key: K, priority: Priority, now: Instant) {
         if self.running.contains_key(&key) {
             let priority = self.dirty.get(&key).map_or(priority, |known| priority.min(*known));
             self.dirty.insert(key, priority);
@@ -104,7 +104,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     }
 
     /// The next object to reconcile, if a worker is free. The caller calls [`Self::done`] afterwards.
-    pub fn next(&mut self, now: Instant) -> Option<K> {
+    pub(crate) fn next(&mut self, now: Instant) -> Option<K> {
         self.fire_timers(now);
         let (key, priority) = self
             .pop(Priority::Urgent, now)
@@ -116,7 +116,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     }
 
     /// The reconcile of an object has ended.
-    pub fn done(&mut self, key: &K, requeue: Requeue, now: Instant) {
+    pub(crate) fn done(&mut self, key: &K, requeue: Requeue, now: Instant) {
         let priority = self.running.remove(key);
         if let Some(at) = requeue.at {
             self.set_timer(key.clone(), at);
@@ -133,7 +133,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
     }
 
     /// Exports how many objects of each priority wait for a worker, and how many have a timer.
-    pub fn measure(&self) {
+    pub(crate) fn measure(&self) {
         self.metrics.set_depth(Priority::Urgent, self.queued_urgent);
         self.metrics
             .set_depth(Priority::Normal, self.queued.len() - self.queued_urgent);
@@ -142,7 +142,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
 
     /// When the next timer fires.
     #[must_use]
-    pub fn next_timer(&self) -> Option<Instant> {
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 

@@ -40,17 +40,17 @@ pub enum Outcome {
     Rejected,
 }
 
+#[cfg(test)]
 impl Outcome {
     /// All is done, and only a change triggers the next reconcile.
-    pub const DONE: Self = Self::Done {
+    pub(crate) const DONE: Self = Self::Done {
         requeue_after: None,
         throttle: None,
         rejected: false,
     };
 
     /// All is done that can be done now; reconcile again after this time.
-    #[must_use]
-    pub fn requeue_after(delay: Duration) -> Self {
+    pub(crate) fn requeue_after(delay: Duration) -> Self {
         Self::Done {
             requeue_after: Some(delay),
             throttle: None,

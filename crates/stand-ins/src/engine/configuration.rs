@@ -100,13 +100,13 @@ struct Node {
 
 impl Configuration {
     /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| ConfigurationError::Unreadable(path.to_owned(), error))?;
         Self::parse(&text)
     }
 
     /// Reads a text.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         // In two steps: first that it is YAML, in which no name stands twice, then what it says.
         let value: Value = serde_saphyr::from_str(text).map_err(|error| {
             // The first line says what is wrong, the others show it.
@@ -121,7 +121,7 @@ impl Configuration {
     }
 
     /// Checks that the node of this number is there, and is the pod of this name.
-    pub fn check_node(&self, node: usize, pod: &str) -> Result<()> {
+    pub(crate) fn check_node(&self, node: usize, pod: &str) -> Result<()> {
         let Some(host) = self.hosts.get(node) else {
             let count = self.hosts.len();
             return invalid("--node", &node.to_string(), format!("one of the {count} engine.nodes"));

@@ -14,10 +14,7 @@ use super::{EXECUTED_PATH, LIVE_PATH, METRICS_PATH, METRICS_SWITCH_PATH, READY_P
 /// Queries on every path but that of readiness.
 pub(super) fn queries(state: Arc<State>) -> Router {
     let ready = Arc::clone(&state);
-    let readiness = get(async move || {
-        ready.count_health_check();
-        readiness(&ready)
-    });
+    let readiness = get(async move || readiness(&ready));
     Router::new()
         .route(READY_PATH, readiness)
         .fallback(async move |request| query::answer(&state, request).await)

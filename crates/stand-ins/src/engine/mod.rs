@@ -33,8 +33,8 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 pub use configuration::{Configuration, ConfigurationError};
-pub use process::{Arguments, Error, OnSigterm, run};
-pub use query::{Answer, DURATION_HEADER, DURATION_PARAMETER, ID_HEADER, ID_PARAMETER};
+pub use process::{Arguments, Error, run};
+pub use query::{Answer, DURATION_HEADER, ID_HEADER};
 pub use settings::{HEALTH_PORT, METRICS_PORT, QUERY_PORT, Settings};
 
 use crate::server::Server;
@@ -45,11 +45,11 @@ pub const DRAINED_HEADER: &str = "x-firebolt-drained";
 /// Where an engine says whether it takes queries, on the query port and on the health port.
 pub const READY_PATH: &str = "/health/ready";
 /// Where an engine says that it lives, on the health port.
-pub const LIVE_PATH: &str = "/health/live";
+pub(crate) const LIVE_PATH: &str = "/health/live";
 /// Where an engine serves its gauges, on the metrics port.
 pub const METRICS_PATH: &str = "/metrics";
 /// Where this stand-in lists the identifiers of the queries it executed, on the metrics port. Real engines do not.
-pub const EXECUTED_PATH: &str = "/stand-in/executed";
+pub(crate) const EXECUTED_PATH: &str = "/stand-in/executed";
 /// Where this stand-in accepts, on the metrics port, a POST of `broken`, after which its gauges respond with an error,
 /// or of `ok`, which restores them. Real engines do not.
 pub const METRICS_SWITCH_PATH: &str = "/stand-in/metrics";
@@ -124,12 +124,6 @@ impl Engine {
     /// Waits until exactly this many queries are being executed.
     pub async fn until_running(&self, count: usize) {
         self.state.until_running(count).await;
-    }
-
-    /// How often the query port was asked for its readiness.
-    #[must_use]
-    pub fn health_checks(&self) -> usize {
-        self.state.health_checks()
     }
 
     /// Makes the engine say whether it is ready, without any effect on how it treats queries.

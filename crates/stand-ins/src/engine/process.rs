@@ -29,7 +29,7 @@ pub struct Arguments {
     pub data_dir: PathBuf,
     /// The name of the pod, which is that of its host
     #[arg(long, env = "HOSTNAME")]
-    pub pod_name: String,
+    pub(crate) pod_name: String,
     /// The address that all ports are on
     #[arg(long, env = "STAND_IN_ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub address: IpAddr,
@@ -38,18 +38,18 @@ pub struct Arguments {
     pub ledger: Option<Endpoint>,
     /// How long nothing is listened to after the start
     #[arg(long, env = "STAND_IN_START_DELAY", value_name = "DURATION")]
-    pub start_delay: Option<Duration>,
+    pub(crate) start_delay: Option<Duration>,
     /// End with this code at once, with a configuration that is in order
     #[arg(long, env = "STAND_IN_EXIT_CODE", value_name = "CODE")]
     pub exit_code: Option<u8>,
     /// What to do on SIGTERM in place of finishing the queries
     #[arg(long, env = "STAND_IN_ON_SIGTERM")]
-    pub on_sigterm: Option<OnSigterm>,
+    pub(crate) on_sigterm: Option<OnSigterm>,
 }
 
 /// What an engine may do on SIGTERM that it should not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum OnSigterm {
+pub(crate) enum OnSigterm {
     /// Go on as if nothing had happened.
     Ignore,
     /// End in the middle of queries.

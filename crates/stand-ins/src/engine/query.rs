@@ -20,11 +20,11 @@ use crate::chain;
 /// Names the query, for whoever counts executions.
 pub const ID_HEADER: &str = "x-query-id";
 /// Names the query, for clients that cannot set a header.
-pub const ID_PARAMETER: &str = "query_id";
+pub(crate) const ID_PARAMETER: &str = "query_id";
 /// How long the query runs, such as `250ms`.
 pub const DURATION_HEADER: &str = "x-query-duration";
 /// How long the query runs, for clients that cannot set a header.
-pub const DURATION_PARAMETER: &str = "query_duration";
+pub(crate) const DURATION_PARAMETER: &str = "query_duration";
 
 /// What an engine says of a query that it executed and whose statement it does not understand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

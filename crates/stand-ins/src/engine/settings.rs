@@ -17,13 +17,13 @@ pub struct Settings {
     /// The address that all ports are on.
     pub address: IpAddr,
     /// The port that takes queries.
-    pub query_port: u16,
+    pub(crate) query_port: u16,
     /// The port that tells of health.
-    pub health_port: u16,
+    pub(crate) health_port: u16,
     /// The port that serves metrics.
     pub metrics_port: u16,
     /// The name that answers and reports carry.
-    pub pod_name: String,
+    pub(crate) pod_name: String,
     /// Where executions are reported, if anywhere.
     pub ledger: Option<Endpoint>,
 }

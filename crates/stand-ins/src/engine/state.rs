@@ -14,7 +14,6 @@ pub(super) struct State {
     ledger: Option<Reporter>,
     ready: AtomicBool,
     metrics_broken: AtomicBool,
-    health_checks: AtomicUsize,
     rejected: AtomicUsize,
     // One lock over both, so that no query slips in after the last one was counted.
     intake: Mutex<Intake>,
@@ -45,7 +44,6 @@ impl State {
             pod,
             ready: AtomicBool::new(true),
             metrics_broken: AtomicBool::new(false),
-            health_checks: AtomicUsize::new(0),
             rejected: AtomicUsize::new(0),
             intake: Mutex::default(),
             running: watch::Sender::new(0),
@@ -130,14 +128,6 @@ impl State {
 
     pub(super) fn has_broken_metrics(&self) -> bool {
         self.metrics_broken.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn count_health_check(&self) {
-        self.health_checks.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn health_checks(&self) -> usize {
-        self.health_checks.load(Ordering::Relaxed)
     }
 
     fn intake(&self) -> std::sync::MutexGuard<'_, Intake> {

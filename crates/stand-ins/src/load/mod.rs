@@ -22,7 +22,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use crate::ledger::{Executions, Ledger};
+pub use crate::ledger::Ledger;
 pub use clients::{Counts, Load, Settings};
 pub use command::{Arguments, Error, run};
 pub use report::{Failure, Faults, Latency, Report};

@@ -121,18 +121,18 @@ pub struct GarbageCollection {
     /// How often.
     pub interval: Duration,
     /// How old it has to be.
-    pub horizon: Duration,
+    pub(crate) horizon: Duration,
 }
 
 impl Configuration {
     /// Reads a file, in the format that its name or else its text tells.
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| ConfigurationError::Unreadable(path.to_owned(), error))?;
         Self::parse(Format::of(path, &text), &text)
     }
 
     /// Reads a text.
-    pub fn parse(format: Format, text: &str) -> Result<Self> {
+    pub(crate) fn parse(format: Format, text: &str) -> Result<Self> {
         let mut tree = tree::read(format, text)?;
         if format == Format::Xml {
             tree = sole(tree, XML_ROOT)?;

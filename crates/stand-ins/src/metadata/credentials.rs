@@ -28,7 +28,7 @@ pub struct Credentials {
 impl Credentials {
     /// Reads the two files. Keys of a Secret are files without a line end, and none is cut off here: one that is part
     /// of the value by mistake has to show.
-    pub fn read(username_file: &Path, password_file: &Path) -> Result<Self, CredentialsError> {
+    pub(crate) fn read(username_file: &Path, password_file: &Path) -> Result<Self, CredentialsError> {
         Ok(Self {
             username: read(username_file)?,
             password: read(password_file)?,

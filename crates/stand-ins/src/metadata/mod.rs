@@ -22,12 +22,12 @@ use std::time::Duration;
 pub use configuration::{Configuration, ConfigurationError, GarbageCollection, Keepalive, LogLevel, PostgresSettings};
 pub use credentials::{Credentials, CredentialsError};
 pub use database::DatabaseError;
-pub use tree::{Format, TreeError};
+pub use tree::TreeError;
 
 /// Names the file that holds the user name for the database.
-pub const USERNAME_VARIABLE: &str = "POSTGRES_USERNAME_FILE";
+pub(crate) const USERNAME_VARIABLE: &str = "POSTGRES_USERNAME_FILE";
 /// Names the file that holds the password for the database.
-pub const PASSWORD_VARIABLE: &str = "POSTGRES_PASSWORD_FILE";
+pub(crate) const PASSWORD_VARIABLE: &str = "POSTGRES_PASSWORD_FILE";
 /// How long the database may stay out of reach at the start.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -57,9 +57,9 @@ pub struct Settings {
     /// The configuration file.
     pub config: PathBuf,
     /// The file that holds the user name for the database.
-    pub username_file: PathBuf,
+    pub(crate) username_file: PathBuf,
     /// The file that holds the password for the database.
-    pub password_file: PathBuf,
+    pub(crate) password_file: PathBuf,
     /// How long the database may stay out of reach at the start.
     pub patience: Duration,
 }

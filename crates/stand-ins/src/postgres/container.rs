@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The user and group of PostgreSQL in the image. It knows no other user that is not root.
-pub const IMAGE_USER: u32 = 70;
+pub(crate) const IMAGE_USER: u32 = 70;
 /// Where the image keeps data if nobody says otherwise.
 const IMAGE_DATA: &str = "/var/lib/postgresql/data";
 

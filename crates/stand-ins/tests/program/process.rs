@@ -11,10 +11,10 @@ use stand_ins::loopback::free_address;
 use tempfile::TempDir;
 
 /// A bound for what has to happen.
-pub const SOON: Duration = Duration::from_mins(1);
+pub(crate) const SOON: Duration = Duration::from_mins(1);
 
 /// A configuration as the operator renders it.
-pub const CONFIGURATION: &str = r#"engine:
+pub(crate) const CONFIGURATION: &str = r#"engine:
   id: analytics
   nodes:
   - host: analytics-g0-0.analytics-g0-hl.data.svc.cluster.local
@@ -28,21 +28,21 @@ schema_version: "1.0"
 "#;
 
 /// The program with nothing of this process's environment.
-pub fn program() -> Command {
+pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_firebolt-stand-in"));
     command.env_clear().stdin(Stdio::null());
     command
 }
 
 /// What an engine is started with: the command line of a pod, in a folder and on an address of its own.
-pub struct Launch {
+pub(crate) struct Launch {
     pub folder: TempDir,
     pub address: IpAddr,
     pub command: Command,
 }
 
 impl Launch {
-    pub fn new(configuration: &str) -> Self {
+    pub(crate) fn new(configuration: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("config.yaml"), configuration).expect("write the configuration");
         let address = free_address().expect("an address").ip();
@@ -60,20 +60,20 @@ impl Launch {
     }
 
     /// An engine with a variable in the environment of its pod.
-    pub fn with(name: &str, value: &str) -> Self {
+    pub(crate) fn with(name: &str, value: &str) -> Self {
         let mut launch = Self::new(CONFIGURATION);
         launch.command.env(name, value);
         launch
     }
 
     /// Runs it to its end and returns how it ended, and the last line that it said.
-    pub fn end(&mut self) -> (ExitStatus, String) {
+    pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         let output = self.command.output().expect("run");
         let said = String::from_utf8(output.stderr).expect("text");
         (output.status, said.lines().last().unwrap_or_default().to_owned())
     }
 
-    pub fn start(mut self) -> Running {
+    pub(crate) fn start(mut self) -> Running {
         let mut child = self.command.stderr(Stdio::piped()).spawn().expect("start");
         let log = BufReader::new(child.stderr.take().expect("a pipe"));
         Running {
@@ -86,7 +86,7 @@ impl Launch {
 }
 
 /// A running engine, which is killed when it is dropped.
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     log: BufReader<ChildStderr>,
     address: IpAddr,
@@ -95,7 +95,7 @@ pub struct Running {
 
 impl Running {
     /// Waits until it says something.
-    pub fn until(&mut self, text: &str) {
+    pub(crate) fn until(&mut self, text: &str) {
         let mut line = String::new();
         while !line.contains(text) {
             line.clear();
@@ -104,19 +104,19 @@ impl Running {
         }
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(&self.child, signal);
     }
 
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().expect("wait")
     }
 
-    pub fn queries(&self) -> SocketAddr {
+    pub(crate) fn queries(&self) -> SocketAddr {
         SocketAddr::new(self.address, QUERY_PORT)
     }
 
-    pub fn metrics(&self) -> SocketAddr {
+    pub(crate) fn metrics(&self) -> SocketAddr {
         SocketAddr::new(self.address, METRICS_PORT)
     }
 }
@@ -129,12 +129,12 @@ impl Drop for Running {
     }
 }
 
-pub fn kill(child: &Child, signal: Signal) {
+pub(crate) fn kill(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).expect("send a signal");
 }
 
 /// Sends a request and returns the status and the body of the answer, if there is one.
-pub fn ask(address: SocketAddr, method: &str, target: &str, body: &str) -> Option<(u16, String)> {
+pub(crate) fn ask(address: SocketAddr, method: &str, target: &str, body: &str) -> Option<(u16, String)> {
     let mut socket = TcpStream::connect(address).ok()?;
     socket.set_read_timeout(Some(SOON)).expect("set a limit");
     let length = body.len();
@@ -148,7 +148,7 @@ pub fn ask(address: SocketAddr, method: &str, target: &str, body: &str) -> Optio
 }
 
 /// Waits until something holds.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !holds() {
         assert!(Instant::now() < end, "not in time: {what}");

@@ -32,7 +32,7 @@ impl Answer {
 
     /// The stages of the wake that the request was held for.
     #[must_use]
-    pub fn stages(&self) -> Option<&Stages> {
+    pub(crate) fn stages(&self) -> Option<&Stages> {
         match self {
             Self::Route(Route::Released(stages))
             | Self::Refuse(Refusal::TimedOut(stages) | Refusal::Closing(stages)) => Some(stages),
@@ -100,7 +100,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 impl Refusal {
     /// The status of the response.
     #[must_use]
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         match self {
             Self::Malformed => 400,
             Self::NotFound => 404,
@@ -110,7 +110,7 @@ impl Refusal {
 
     /// The `error.code` of the response, for programs.
     #[must_use]
-    pub fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Malformed => "engine_malformed",
             Self::NotFound => "engine_not_found",
@@ -124,7 +124,7 @@ impl Refusal {
 
     /// The `error.message` of the response, for people.
     #[must_use]
-    pub fn message(&self) -> &'static str {
+    pub(crate) fn message(&self) -> &'static str {
         match self {
             Self::Malformed => "The engine name is not valid.",
             Self::NotFound => "The engine does not exist in this instance.",
@@ -142,7 +142,7 @@ impl Refusal {
 
     /// When to retry the query. None if a retry alone does not help.
     #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Malformed | Self::NotFound | Self::Stopped => None,
             Self::NotAllowed(wait) => Some(*wait),

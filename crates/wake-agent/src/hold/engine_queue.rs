@@ -52,32 +52,32 @@ pub(super) struct EngineQueue {
     scaled: Option<Instant>,
     /// Since when the engine has reported that it is ready.
     ready: Option<Instant>,
-    pub wake_requests: WakeRequests,
+    pub(crate) wake_requests: WakeRequests,
     /// When the queue is due, as in the timers of the state.
     pub scheduled: Option<Instant>,
 }
 
 impl EngineQueue {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.waiters.len()
     }
 
     /// The memory that the held requests occupy.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         self.waiters.weight()
     }
 
-    pub fn push(&mut self, number: u64, waiter: Waiter) {
+    pub(super) fn push(&mut self, number: u64, waiter: Waiter) {
         self.waiters.push(number, waiter);
     }
 
     /// Since when a request has been held.
-    pub fn waiting_since(&self) -> Option<Instant> {
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
         self.waiters.first().map(|waiter| waiter.arrived)
     }
 
     /// A client has disconnected.
-    pub fn remove(&mut self, number: u64) {
+    pub(super) fn remove(&mut self, number: u64) {
         if self.waiters.remove(number).is_some() {
             self.cancel_probe_if_empty();
         }
@@ -91,28 +91,28 @@ impl EngineQueue {
     }
 
     /// The engine was listed: whether it has replicas, and whether it reports that it is ready.
-    pub fn observe(&mut self, running: bool, ready: bool, now: Instant) {
+    pub(super) fn observe(&mut self, running: bool, ready: bool, now: Instant) {
         self.scaled = running.then(|| self.scaled.unwrap_or(now));
         self.ready = ready.then(|| self.ready.unwrap_or(now));
     }
 
     /// Whether Envoy may not have noticed yet that the engine is ready: requests are still held for that.
-    pub fn envoy_may_lag(&self, now: Instant) -> bool {
+    pub(super) fn envoy_may_lag(&self, now: Instant) -> bool {
         !self.waiters.is_empty() && self.ready.is_none_or(|ready| now < ready + ENVOY_LAG)
     }
 
     /// Whether a request that arrives now need not be held.
-    pub fn recently_reached(&self, now: Instant) -> bool {
+    pub(super) fn recently_reached(&self, now: Instant) -> bool {
         self.reached.is_some_and(|reached| now < reached + REACHABLE)
     }
 
     /// Whether another probe is needed, so that requests need not be held.
-    pub fn needs_confirmation(&self, now: Instant) -> bool {
+    pub(super) fn needs_confirmation(&self, now: Instant) -> bool {
         self.probe.is_none() && self.reached.is_some_and(|reached| now >= reached + REACHABLE / 2)
     }
 
     /// When something has to be done: the next probe, the timeout of the one in flight, or a deadline.
-    pub fn due(&self, closing: Option<Instant>) -> Option<Instant> {
+    pub(super) fn due(&self, closing: Option<Instant>) -> Option<Instant> {
         let first = self.waiters.first().map(|waiter| deadline(waiter, closing));
         let probe = match self.probe {
             Some((_, started)) => Some(started + TIMEOUT),
@@ -139,17 +139,17 @@ impl EngineQueue {
     }
 
     /// Whether a probe has to start now.
-    pub fn probe_starts(&self, closing: Option<Instant>, now: Instant) -> bool {
+    pub(super) fn probe_starts(&self, closing: Option<Instant>, now: Instant) -> bool {
         self.probe.is_none() && self.next_probe(closing).is_some_and(|due| due <= now)
     }
 
-    pub fn start_probe(&mut self, id: u64, now: Instant) {
+    pub(super) fn start_probe(&mut self, id: u64, now: Instant) {
         self.probe = Some((id, now));
         self.probed = Some(now);
     }
 
     /// A probe has ended. Returns whether it was the one in flight.
-    pub fn end_probe(&mut self, id: u64, reached: bool, now: Instant) -> bool {
+    pub(super) fn end_probe(&mut self, id: u64, reached: bool, now: Instant) -> bool {
         let current = self.probe.take_if(|(in_flight, _)| *in_flight == id).is_some();
         if current {
             self.reached = reached.then_some(now);
@@ -158,14 +158,14 @@ impl EngineQueue {
     }
 
     /// Ends a probe that has timed out.
-    pub fn expire_probe(&mut self, now: Instant) {
+    pub(super) fn expire_probe(&mut self, now: Instant) {
         if let Some((id, _)) = self.probe.filter(|(_, started)| now >= *started + TIMEOUT) {
             self.end_probe(id, false, now);
         }
     }
 
     /// Removes the requests whose deadline has passed.
-    pub fn expired(&mut self, closing: Option<Instant>, now: Instant) -> Vec<(u64, Stages)> {
+    pub(super) fn expired(&mut self, closing: Option<Instant>, now: Instant) -> Vec<(u64, Stages)> {
         let taken = self.waiters.take_while(|waiter| deadline(waiter, closing) <= now);
         if !taken.is_empty() {
             self.cancel_probe_if_empty();
@@ -175,7 +175,7 @@ impl EngineQueue {
     }
 
     /// Removes all requests.
-    pub fn drain(&mut self, now: Instant) -> Vec<(u64, Stages)> {
+    pub(super) fn drain(&mut self, now: Instant) -> Vec<(u64, Stages)> {
         self.probe = None;
         let waiters = self.waiters.take();
         let stages = |(number, waiter)| (number, self.stages(&waiter, now));
@@ -193,7 +193,7 @@ impl EngineQueue {
     }
 
     /// Whether anything in here still matters if no request arrives.
-    pub fn is_in_use(&self, now: Instant) -> bool {
+    pub(super) fn is_in_use(&self, now: Instant) -> bool {
         let just_probed = self.probed.is_some_and(|probed| now < probed + MIN_INTERVAL);
         !self.waiters.is_empty() || self.probe.is_some() || self.recently_reached(now) || just_probed
     }

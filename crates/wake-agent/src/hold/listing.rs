@@ -38,19 +38,19 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Whether there ever was a list.
-    pub fn synced(&self) -> bool {
+    pub(super) fn synced(&self) -> bool {
         self.succeeded.is_some()
     }
 
     /// Whether the last list is valid.
-    pub fn is_fresh(&self, now: Instant) -> bool {
+    pub(super) fn is_fresh(&self, now: Instant) -> bool {
         self.succeeded
             .is_some_and(|succeeded| !self.failing || now.saturating_duration_since(succeeded) < MAX_AGE)
     }
 
     /// When the next listing is due, or when the one in flight times out. `wanted` is the arrival of a request that
     /// needs a newer list. None before the first listing.
-    pub fn due(&self, holding: bool, wanted: Option<Instant>) -> Option<Instant> {
+    pub(super) fn due(&self, holding: bool, wanted: Option<Instant>) -> Option<Instant> {
         if let Some((_, started)) = self.in_flight {
             return Some(started + TIMEOUT);
         }
@@ -66,29 +66,29 @@ impl Listing {
     }
 
     /// Whether a listing has to start now.
-    pub fn starts(&self, now: Instant, holding: bool, wanted: Option<Instant>) -> bool {
+    pub(super) fn starts(&self, now: Instant, holding: bool, wanted: Option<Instant>) -> bool {
         self.in_flight.is_none() && self.due(holding, wanted).is_none_or(|due| due <= now)
     }
 
     /// Whether a request that arrives now starts a listing.
-    pub fn needs_refresh(&self, now: Instant) -> bool {
+    pub(super) fn needs_refresh(&self, now: Instant) -> bool {
         let cooling_down = self.cooldown.is_some_and(|cooldown| cooldown > now);
         self.in_flight.is_none() && !cooling_down && self.started.is_some_and(|started| started + INTERVAL <= now)
     }
 
-    pub fn start(&mut self, id: u64, now: Instant) {
+    pub(super) fn start(&mut self, id: u64, now: Instant) {
         self.in_flight = Some((id, now));
         self.started = Some(now);
     }
 
     /// The listing in flight, if it has timed out.
-    pub fn timed_out(&self, now: Instant) -> Option<u64> {
+    pub(super) fn timed_out(&self, now: Instant) -> Option<u64> {
         let late = self.in_flight.filter(|(_, started)| now >= *started + TIMEOUT);
         late.map(|(id, _)| id)
     }
 
     /// A listing has ended. Returns when it started; None if it timed out before.
-    pub fn end(&mut self, id: u64, succeeded: bool, now: Instant) -> Option<Instant> {
+    pub(super) fn end(&mut self, id: u64, succeeded: bool, now: Instant) -> Option<Instant> {
         let (_, started) = self.in_flight.take_if(|(in_flight, _)| *in_flight == id)?;
         let took = now.saturating_duration_since(started);
         self.cooldown = Some(now + (took * COOLDOWN_FACTOR).min(MAX_COOLDOWN));

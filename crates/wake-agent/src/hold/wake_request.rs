@@ -38,13 +38,13 @@ pub(super) struct WakeRequests {
 
 impl WakeRequests {
     /// A request for the stopped engine arrived.
-    pub fn demand(&mut self, now: Instant) {
+    pub(super) fn demand(&mut self, now: Instant) {
         self.demand = Some(now);
     }
 
     /// How long no patch is tried, because the gateway is not allowed to. None if patches are tried, or if another
     /// client has just written the annotation (`annotated`).
-    pub fn refused(&self, annotated: Option<Instant>, now: Instant) -> Option<Duration> {
+    pub(super) fn refused(&self, annotated: Option<Instant>, now: Instant) -> Option<Duration> {
         let recent = annotated.is_some_and(|annotated| now < annotated + INTERVAL);
         let refused = self.refused.filter(|until| !recent && *until > now)?;
         Some(refused.saturating_duration_since(now))
@@ -67,7 +67,7 @@ impl WakeRequests {
     }
 
     /// When something has to be done: the next patch, or the timeout of the one in flight.
-    pub fn due(&self, annotated: Option<Instant>, waiting_since: Option<Instant>) -> Option<Instant> {
+    pub(super) fn due(&self, annotated: Option<Instant>, waiting_since: Option<Instant>) -> Option<Instant> {
         match self.in_flight {
             Some((_, started)) => Some(started + TIMEOUT),
             None => self.next(annotated, waiting_since),
@@ -75,23 +75,23 @@ impl WakeRequests {
     }
 
     /// Whether a patch has to start now.
-    pub fn starts(&self, annotated: Option<Instant>, waiting_since: Option<Instant>, now: Instant) -> bool {
+    pub(super) fn starts(&self, annotated: Option<Instant>, waiting_since: Option<Instant>, now: Instant) -> bool {
         self.in_flight.is_none() && self.next(annotated, waiting_since).is_some_and(|due| due <= now)
     }
 
-    pub fn start(&mut self, id: u64, now: Instant) {
+    pub(super) fn start(&mut self, id: u64, now: Instant) {
         self.in_flight = Some((id, now));
         self.started = Some(now);
     }
 
     /// Ends a patch that has timed out.
-    pub fn expire(&mut self, now: Instant) {
+    pub(super) fn expire(&mut self, now: Instant) {
         if let Some((id, _)) = self.in_flight.filter(|(_, started)| now >= *started + TIMEOUT) {
             self.failed(id, now);
         }
     }
 
-    pub fn stored(&mut self, id: u64) {
+    pub(super) fn stored(&mut self, id: u64) {
         if let Some(started) = self.end(id) {
             self.stored = Some(started);
             self.failures = 0;
@@ -100,7 +100,7 @@ impl WakeRequests {
         }
     }
 
-    pub fn failed(&mut self, id: u64, now: Instant) {
+    pub(super) fn failed(&mut self, id: u64, now: Instant) {
         if self.end(id).is_some() {
             let wait = BACKOFF.saturating_mul(1 << self.failures.min(8)).min(INTERVAL);
             self.failures += 1;
@@ -109,7 +109,7 @@ impl WakeRequests {
     }
 
     /// The gateway is not allowed to wake the engine. The next patch is tried for a request that arrives later.
-    pub fn not_allowed(&mut self, id: u64, now: Instant) {
+    pub(super) fn not_allowed(&mut self, id: u64, now: Instant) {
         if self.end(id).is_some() {
             self.demand = None;
             self.refused = Some(now + INTERVAL);
@@ -123,17 +123,17 @@ impl WakeRequests {
     }
 
     /// The last request no longer counts: the engine has replicas or is gone, or the request would have timed out.
-    pub fn drop_demand(&mut self) {
+    pub(super) fn drop_demand(&mut self) {
         self.demand = None;
     }
 
     /// When the last request arrived.
-    pub fn demanded(&self) -> Option<Instant> {
+    pub(super) fn demanded(&self) -> Option<Instant> {
         self.demand
     }
 
     /// Whether anything in here still matters if no request arrives.
-    pub fn is_in_use(&self, annotated: Option<Instant>, now: Instant) -> bool {
+    pub(super) fn is_in_use(&self, annotated: Option<Instant>, now: Instant) -> bool {
         let later = |moment: Option<Instant>| moment.is_some_and(|moment| moment > now);
         self.in_flight.is_some()
             || self.unmet(annotated).is_some()

@@ -36,41 +36,41 @@ impl<T> Default for WeightedQueue<T> {
 }
 
 impl<T: Weighted> WeightedQueue<T> {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.by_number.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.by_number.is_empty()
     }
 
     /// The sum of all weights.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         self.weight
     }
 
-    pub fn push(&mut self, number: u64, entry: T) {
+    pub(super) fn push(&mut self, number: u64, entry: T) {
         self.weight += entry.weight();
         self.by_number.insert(number, entry);
     }
 
-    pub fn remove(&mut self, number: u64) -> Option<T> {
+    pub(super) fn remove(&mut self, number: u64) -> Option<T> {
         let entry = self.by_number.remove(&number)?;
         self.weight -= entry.weight();
         Some(entry)
     }
 
     /// The entry that arrived first.
-    pub fn first(&self) -> Option<&T> {
+    pub(super) fn first(&self) -> Option<&T> {
         self.by_number.values().next()
     }
 
-    pub fn values(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.by_number.values()
     }
 
     /// Removes entries from the front for as long as they match.
-    pub fn take_while(&mut self, matches: impl Fn(&T) -> bool) -> Vec<(u64, T)> {
+    pub(super) fn take_while(&mut self, matches: impl Fn(&T) -> bool) -> Vec<(u64, T)> {
         let front = self.by_number.iter().take_while(|(_, entry)| matches(entry));
         let numbers: Vec<u64> = front.map(|(number, _)| *number).collect();
         let taken = numbers.into_iter();
@@ -80,7 +80,7 @@ impl<T: Weighted> WeightedQueue<T> {
     }
 
     /// Removes all entries.
-    pub fn take(&mut self) -> impl Iterator<Item = (u64, T)> + use<T> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (u64, T)> + use<T> {
         std::mem::take(self).by_number.into_iter()
     }
 }

@@ -14,11 +14,11 @@ use crate::world::{HOLD_TIMEOUT, Step, World};
 const BEST_CASE: Duration = Duration::from_millis(800);
 
 /// Every history of a world.
-pub struct Histories;
+pub(crate) struct Histories;
 
 /// Every operation succeeds, and the engine starts.
 #[derive(Hash)]
-pub struct BestCase {
+pub(crate) struct BestCase {
     world: World,
     /// The requests that have to be released.
     patient: Vec<WaiterId>,

@@ -20,7 +20,7 @@ const AFTER_A_STORED_PATCH: Duration = Duration::from_secs(10);
 
 /// A violated rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub(crate) struct Violation {
     pub rule: &'static str,
     pub what: String,
 }
@@ -31,9 +31,9 @@ impl fmt::Display for Violation {
     }
 }
 
-pub type Checked<T> = Result<T, Violation>;
+pub(crate) type Checked<T> = Result<T, Violation>;
 
-pub fn violation<T>(rule: &'static str, what: String) -> Checked<T> {
+pub(crate) fn violation<T>(rule: &'static str, what: String) -> Checked<T> {
     Err(Violation { rule, what })
 }
 
@@ -72,7 +72,7 @@ struct Record {
 
 /// The state machine, with its events and effects so far.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Checker {
+pub(crate) struct Checker {
     pub state: HoldState,
     settings: Settings,
     pub bad: Option<Bad>,
@@ -87,7 +87,7 @@ pub struct Checker {
 
 /// The effects that the world has to carry out.
 #[derive(Debug, Default)]
-pub struct Requested {
+pub(crate) struct Requested {
     pub lists: Vec<List>,
     pub probes: Vec<Probe>,
     pub patches: Vec<Patch>,
@@ -95,7 +95,7 @@ pub struct Requested {
 }
 
 impl Checker {
-    pub fn new(settings: Settings, bad: Option<Bad>) -> Self {
+    pub(crate) fn new(settings: Settings, bad: Option<Bad>) -> Self {
         let mut tables = settings.clone();
         if bad == Some(Bad::NoMemoryLimit) {
             tables.memory *= 2;
@@ -114,16 +114,16 @@ impl Checker {
     }
 
     /// A new process in its place, with an empty state. Connections and requests of the old one are gone.
-    pub fn restarted(&self) -> Self {
+    pub(crate) fn restarted(&self) -> Self {
         Self::new(self.settings.clone(), self.bad)
     }
 
-    pub fn waiters(&self) -> impl Iterator<Item = &WaiterId> {
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = &WaiterId> {
         self.waiting.keys()
     }
 
     /// The requests that have at least that much time left.
-    pub fn patient(&self, now: Now, time: Duration) -> Vec<WaiterId> {
+    pub(crate) fn patient(&self, now: Now, time: Duration) -> Vec<WaiterId> {
         let left = |waiting: &Waiting| (waiting.arrived + self.settings.hold_timeout) >= now.monotonic + time;
         let patient = self.waiting.iter().filter(|(_, waiting)| left(waiting));
         patient.map(|(waiter, _)| waiter.clone()).collect()
@@ -136,11 +136,11 @@ impl Checker {
         engines.iter().find(ours)
     }
 
-    pub fn is_listed_running(&self, name: &str) -> bool {
+    pub(crate) fn is_listed_running(&self, name: &str) -> bool {
         self.listed_engine(name).is_some_and(|engine| engine.replicas > 0)
     }
 
-    pub fn arrive(&mut self, now: Now, name: &str, bytes: u64) -> Checked<(Arrival, Requested)> {
+    pub(crate) fn arrive(&mut self, now: Now, name: &str, bytes: u64) -> Checked<(Arrival, Requested)> {
         let before = self.state.clone();
         let (mut arrival, mut effects) = self.state.arrive(now, name, bytes);
         let refused = arrival == Arrival::Answered(Answer::Refuse(Refusal::Full));
@@ -183,7 +183,7 @@ impl Checker {
         Ok(())
     }
 
-    pub fn handle(&mut self, now: Now, mut event: Event) -> Checked<Requested> {
+    pub(crate) fn handle(&mut self, now: Now, mut event: Event) -> Checked<Requested> {
         let cause = self.note(now, &event);
         self.distort(&mut event);
         let effects = self.state.handle(now, event);

@@ -4,12 +4,12 @@ use firebolt_api::AutoStopReason;
 use firebolt_wake_agent::hold::Engine;
 use jiff::Timestamp;
 
-pub const NAME: &str = "a";
+pub(crate) const NAME: &str = "a";
 
 /// The actual state of the engine.
 #[expect(clippy::struct_excessive_bools, reason = "they are independent")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EngineState {
+pub(crate) struct EngineState {
     pub exists: bool,
     pub running: bool,
     pub ready: bool,
@@ -20,7 +20,7 @@ pub struct EngineState {
 
 impl EngineState {
     /// What a list returns.
-    pub fn listed(&self) -> Vec<Engine> {
+    pub(crate) fn listed(&self) -> Vec<Engine> {
         let reason = if self.auto_stop {
             AutoStopReason::Stopped
         } else {
@@ -38,7 +38,7 @@ impl EngineState {
     }
 
     /// Whether the operator is about to wake it.
-    pub fn wakes(&self) -> bool {
+    pub(crate) fn wakes(&self) -> bool {
         self.exists && !self.running && self.auto_stop && self.wake_requested.is_some()
     }
 }

@@ -2,7 +2,7 @@
 //! rule must find it: a check that passes with these proves nothing.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Bad {
+pub(crate) enum Bad {
     /// The result of any probe of an engine releases all requests for it.
     ReleaseByName,
     /// The memory limit is checked first, and a wake is requested only for requests that are held.

@@ -12,19 +12,19 @@ use crate::checker::{Checked, Checker, Requested, Violation};
 use crate::engine::{EngineState, NAME};
 use crate::known_bad::Bad;
 
-pub type Step = testkit::model::Step<World, Violation>;
+pub(crate) type Step = testkit::model::Step<World, Violation>;
 
 /// Room for one large request, or for four without a body, of which unknown engines may use one.
 const MEMORY: u64 = 4 * OVERHEAD;
 /// The body of a request that occupies all of it.
 const LARGE_BODY: u64 = 3 * OVERHEAD;
-pub const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const HOLD_TIMEOUT: Duration = Duration::from_secs(1);
 /// A result never arrives if two newer operations of its kind have started.
 const IN_FLIGHT: usize = 2;
 
 /// What bounds a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Budget {
+pub(crate) struct Budget {
     /// The number of requests.
     pub requests: u8,
     /// The number of disturbances.
@@ -37,7 +37,7 @@ pub struct Budget {
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct World {
+pub(crate) struct World {
     pub now: Now,
     pub checker: Checker,
     pub engine: EngineState,
@@ -79,7 +79,7 @@ impl World {
         world
     }
 
-    pub fn stopped(budget: Budget, bad: Option<Bad>) -> Self {
+    pub(crate) fn stopped(budget: Budget, bad: Option<Bad>) -> Self {
         let engine = EngineState {
             exists: true,
             running: false,
@@ -92,7 +92,7 @@ impl World {
         Self::new(budget, bad, MEMORY, LARGE_BODY, engine, &listed)
     }
 
-    pub fn starting(budget: Budget, bad: Option<Bad>) -> Self {
+    pub(crate) fn starting(budget: Budget, bad: Option<Bad>) -> Self {
         let mut engine = Self::stopped(Budget::default(), None).engine;
         engine.running = true;
         let listed = engine.listed();
@@ -100,19 +100,19 @@ impl World {
     }
 
     /// The memory limit is reached.
-    pub fn full(budget: Budget, bad: Option<Bad>) -> Self {
+    pub(crate) fn full(budget: Budget, bad: Option<Bad>) -> Self {
         let engine = Self::stopped(Budget::default(), None).engine;
         let listed = engine.listed();
         Self::new(budget, bad, 0, 0, engine, &listed)
     }
 
     /// The engine was created after the list.
-    pub fn unknown(budget: Budget, bad: Option<Bad>) -> Self {
+    pub(crate) fn unknown(budget: Budget, bad: Option<Bad>) -> Self {
         let engine = Self::stopped(Budget::default(), None).engine;
         Self::new(budget, bad, MEMORY, 0, engine, &[])
     }
 
-    pub fn report(&mut self, event: Event) -> Checked<Vec<(WaiterId, Answer)>> {
+    pub(crate) fn report(&mut self, event: Event) -> Checked<Vec<(WaiterId, Answer)>> {
         let requested = self.checker.handle(self.now, event)?;
         Ok(self.take(requested))
     }
@@ -138,7 +138,7 @@ impl World {
     }
 
     /// Everything that can happen next.
-    pub fn steps(&self) -> Vec<Step> {
+    pub(crate) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         self.requests(&mut steps);
         self.results(&mut steps);
@@ -230,7 +230,7 @@ impl World {
         }
     }
 
-    pub fn store(&mut self, patch: &Patch) {
+    pub(crate) fn store(&mut self, patch: &Patch) {
         self.patches.remove(patch);
         self.engine.wake_requested = Some(patch.at);
     }
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    pub fn pass_until(&mut self, due: Instant) {
+    pub(crate) fn pass_until(&mut self, due: Instant) {
         let passed = due.saturating_duration_since(self.now.monotonic);
         self.now.monotonic += passed;
         self.now.wall += passed;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-pub const GATEWAY: [&str; 3] = [
+pub(crate) const GATEWAY: [&str; 3] = [
     "--namespace=sales",
     "--instance=main",
     "--engine-suffix=-service.sales.svc.cluster.local:3473",
@@ -19,23 +19,23 @@ pub const GATEWAY: [&str; 3] = [
 const LONG: Duration = Duration::from_mins(1);
 
 /// The program in an environment without a cluster.
-pub fn program() -> Command {
+pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_firebolt-wake-agent"));
     command.env_clear().env("HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 
 /// Runs the program to its end.
-pub fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     program().args(arguments).output().unwrap()
 }
 
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A running agent. Dropping it kills the process.
-pub struct Agent {
+pub(crate) struct Agent {
     child: Child,
     lines: Receiver<Value>,
     pub address: SocketAddr,
@@ -43,7 +43,7 @@ pub struct Agent {
 
 impl Agent {
     /// Starts an agent on a free port, without an Envoy.
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut child = program()
             .args(GATEWAY)
             .args([
@@ -70,12 +70,12 @@ impl Agent {
     }
 
     /// The next line of the log.
-    pub fn next(&self) -> Value {
+    pub(crate) fn next(&self) -> Value {
         self.lines.recv_timeout(LONG).expect("another line of the log")
     }
 
     /// The next line of the log that contains a text.
-    pub fn logs(&self, words: &str) -> Value {
+    pub(crate) fn logs(&self, words: &str) -> Value {
         loop {
             let line = self.next();
             if line["message"].as_str().is_some_and(|message| message.contains(words)) {
@@ -84,17 +84,17 @@ impl Agent {
         }
     }
 
-    pub fn signal(&self) {
+    pub(crate) fn signal(&self) {
         let id = i32::try_from(self.child.id()).unwrap();
         kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();
     }
 
-    pub fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
     /// The whole response to a request, as sent.
-    pub fn get(&self, path: &str, headers: &str) -> String {
+    pub(crate) fn get(&self, path: &str, headers: &str) -> String {
         let mut socket = TcpStream::connect(self.address).unwrap();
         socket.set_read_timeout(Some(LONG)).unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n{headers}\r\n");

@@ -6,7 +6,7 @@ use firebolt_api::name::MAX_ENGINE_NAME;
 
 /// The expected outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub(super) enum Selection {
     /// It is forwarded to this engine, with this path and these parameters.
     Forward { engine: String, target: Vec<u8> },
     /// It is refused for this reason.
@@ -15,7 +15,7 @@ pub enum Selection {
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub(super) enum Reason {
     Missing,
     Repeated,
     Conflict,
@@ -34,7 +34,7 @@ impl fmt::Display for Reason {
 }
 
 /// Applies the rules to a request with this target and these values of the header.
-pub fn select(target: &[u8], headers: &[Vec<u8>]) -> Selection {
+pub(super) fn select(target: &[u8], headers: &[Vec<u8>]) -> Selection {
     match selected(target, headers) {
         Ok((engine, target)) => Selection::Forward { engine, target },
         Err(reason) => Selection::Refuse(reason),

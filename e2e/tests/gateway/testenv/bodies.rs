@@ -7,10 +7,10 @@ use stand_ins::engine::Answer;
 use super::client::{RawReply, Reply};
 
 /// The largest body that is buffered for another attempt.
-pub const KEPT: usize = 2 * 1024 * 1024;
+pub(crate) const KEPT: usize = 2 * 1024 * 1024;
 
 /// A body of pseudo-random bytes, so that a part which is lost or sent twice shows.
-pub fn body(size: usize) -> Bytes {
+pub(crate) fn body(size: usize) -> Bytes {
     let mut state: u32 = 1;
     let bytes = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -20,7 +20,7 @@ pub fn body(size: usize) -> Bytes {
 }
 
 #[track_caller]
-pub fn assert_whole(reply: &Reply, body: &Bytes) {
+pub(crate) fn assert_whole(reply: &Reply, body: &Bytes) {
     let answer = reply.answer();
     assert_eq!(answer.body_bytes, body.len() as u64);
     assert_eq!(answer.body_sha256, digest(body));
@@ -31,7 +31,7 @@ fn digest(body: &Bytes) -> String {
 }
 
 /// The head and the body of a query with a chunked body.
-pub fn in_chunks(body: &Bytes) -> Vec<u8> {
+pub(crate) fn in_chunks(body: &Bytes) -> Vec<u8> {
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nX-Firebolt-Engine: one\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut bytes = head.to_vec();
     for chunk in body.chunks(100_000) {
@@ -44,7 +44,7 @@ pub fn in_chunks(body: &Bytes) -> Vec<u8> {
 }
 
 #[track_caller]
-pub fn assert_whole_raw(reply: &RawReply, body: &Bytes) {
+pub(crate) fn assert_whole_raw(reply: &RawReply, body: &Bytes) {
     assert_eq!(reply.status(), Some(200), "{}", reply.text());
     let answer: Answer = serde_json::from_slice(reply.body()).unwrap();
     assert_eq!(

@@ -16,16 +16,16 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The address of the gateway for clients.
-pub const GATEWAY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
+pub(crate) const GATEWAY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
 /// The header that selects an engine.
-pub const SELECTOR: &str = "x-firebolt-engine";
+pub(crate) const SELECTOR: &str = "x-firebolt-engine";
 
 /// A query with a body.
-pub type Query = Request<Full<Bytes>>;
+pub(crate) type Query = Request<Full<Bytes>>;
 
 /// The response to a request.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub(crate) struct Reply {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -34,14 +34,14 @@ pub struct Reply {
 impl Reply {
     /// The answer of an engine to a query that it executed.
     #[track_caller]
-    pub fn answer(&self) -> Answer {
+    pub(crate) fn answer(&self) -> Answer {
         assert_eq!(self.status, 200, "{self:?}");
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("no answer of an engine: {error}: {self:?}"))
     }
 
     /// The code of an error that the gateway itself returns. All errors have the same shape.
     #[track_caller]
-    pub fn error(&self) -> (u16, String) {
+    pub(crate) fn error(&self) -> (u16, String) {
         assert_eq!(self.headers.get(CONTENT_TYPE).unwrap(), "application/json", "{self:?}");
         (self.status, error_code(&self.body))
     }
@@ -49,7 +49,7 @@ impl Reply {
 
 /// The code in the body of an error, after a check of its message.
 #[track_caller]
-pub fn error_code(body: &[u8]) -> String {
+pub(crate) fn error_code(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let value: Value = serde_json::from_slice(body).unwrap_or_else(|_| panic!("no JSON: {text}"));
     let message = value["error"]["message"].as_str().expect("a message");
@@ -64,59 +64,59 @@ pub fn error_code(body: &[u8]) -> String {
 }
 
 /// A query for an engine.
-pub fn query(engine: &str) -> http::request::Builder {
+pub(crate) fn query(engine: &str) -> http::request::Builder {
     request("/").header(SELECTOR, engine)
 }
 
 /// A request that selects no engine yet.
-pub fn request(target: &str) -> http::request::Builder {
+pub(crate) fn request(target: &str) -> http::request::Builder {
     Request::post(target).header(HOST, "gateway.example")
 }
 
 /// Completes a request without a body.
-pub fn empty(builder: http::request::Builder) -> Query {
+pub(crate) fn empty(builder: http::request::Builder) -> Query {
     with_body(builder, Bytes::new())
 }
 
 /// Completes a request with a body.
-pub fn with_body(builder: http::request::Builder, body: impl Into<Bytes>) -> Query {
+pub(crate) fn with_body(builder: http::request::Builder, body: impl Into<Bytes>) -> Query {
     builder.body(Full::new(body.into())).expect("a valid request")
 }
 
 /// Sends a request on a new connection.
-pub async fn send(query: Query) -> Reply {
+pub(crate) async fn send(query: Query) -> Reply {
     try_send(query).await.expect("an answer")
 }
 
 /// Sends a request on a new connection, which may end without a response.
-pub async fn try_send(query: Query) -> hyper::Result<Reply> {
+pub(crate) async fn try_send(query: Query) -> hyper::Result<Reply> {
     Connection::open().await.send(query).await
 }
 
 /// Sends an empty query for an engine on a new connection.
-pub async fn ask(engine: &str) -> Reply {
+pub(crate) async fn ask(engine: &str) -> Reply {
     send(empty(query(engine))).await
 }
 
 /// A connection for several requests, which is replaced when the gateway has closed it.
-pub struct Connection {
+pub(crate) struct Connection {
     address: SocketAddr,
     sender: http1::SendRequest<Full<Bytes>>,
 }
 
 impl Connection {
-    pub async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         Self::to(GATEWAY).await
     }
 
-    pub async fn to(address: SocketAddr) -> Self {
+    pub(crate) async fn to(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).await.expect("connect to the gateway");
         let (sender, connection) = http1::handshake(TokioIo::new(socket)).await.expect("shake hands");
         tokio::spawn(connection);
         Self { address, sender }
     }
 
-    pub async fn send(&mut self, query: Query) -> hyper::Result<Reply> {
+    pub(crate) async fn send(&mut self, query: Query) -> hyper::Result<Reply> {
         // The request was not sent, so it is not sent twice.
         if self.sender.ready().await.is_err() {
             *self = Self::to(self.address).await;
@@ -127,7 +127,7 @@ impl Connection {
 }
 
 /// Sends a request by HTTP/2 without encryption.
-pub async fn send_http2(query: Query) -> hyper::Result<Reply> {
+pub(crate) async fn send_http2(query: Query) -> hyper::Result<Reply> {
     let socket = TcpStream::connect(GATEWAY).await.expect("connect to the gateway");
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(socket)).await?;
     tokio::spawn(connection);
@@ -145,17 +145,17 @@ async fn whole(response: http::Response<hyper::body::Incoming>) -> hyper::Result
 }
 
 /// Sends bytes and returns the first response.
-pub async fn raw(bytes: impl AsRef<[u8]>) -> RawReply {
+pub(crate) async fn raw(bytes: impl AsRef<[u8]>) -> RawReply {
     raw_to(GATEWAY, bytes).await
 }
 
 /// Sends bytes to an address and returns the first response, which is incomplete if the connection is closed.
-pub async fn raw_to(address: SocketAddr, bytes: impl AsRef<[u8]>) -> RawReply {
+pub(crate) async fn raw_to(address: SocketAddr, bytes: impl AsRef<[u8]>) -> RawReply {
     read_until(RawReply::is_whole, address, bytes.as_ref()).await
 }
 
 /// Sends bytes and returns everything that is received before the gateway closes the connection.
-pub async fn raw_until_closed(bytes: impl AsRef<[u8]>) -> RawReply {
+pub(crate) async fn raw_until_closed(bytes: impl AsRef<[u8]>) -> RawReply {
     read_until(|_| false, GATEWAY, bytes.as_ref()).await
 }
 
@@ -181,13 +181,13 @@ async fn read_reply(socket: &mut TcpStream, is_enough: impl Fn(&RawReply) -> boo
 }
 
 /// A request that is sent in parts.
-pub struct Upload {
+pub(crate) struct Upload {
     socket: TcpStream,
 }
 
 impl Upload {
     /// Sends the first part.
-    pub async fn start(bytes: &[u8]) -> Self {
+    pub(crate) async fn start(bytes: &[u8]) -> Self {
         let socket = TcpStream::connect(GATEWAY).await.expect("connect");
         let mut upload = Self { socket };
         upload.send(bytes).await;
@@ -195,37 +195,37 @@ impl Upload {
     }
 
     /// Sends another part.
-    pub async fn send(&mut self, bytes: &[u8]) {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).await.expect("the gateway reads on");
     }
 
     /// Waits until the gateway asks for the body.
-    pub async fn goes_on(&mut self) {
+    pub(crate) async fn goes_on(&mut self) {
         let asked = read_reply(&mut self.socket, |reply| reply.bytes.ends_with(b"\r\n\r\n")).await;
         assert_eq!(asked.status(), Some(100), "{}", asked.text());
     }
 
     /// The response.
-    pub async fn reply(&mut self) -> RawReply {
+    pub(crate) async fn reply(&mut self) -> RawReply {
         read_reply(&mut self.socket, RawReply::is_whole).await
     }
 }
 
 /// The bytes that were received on a connection.
 #[derive(Debug, Clone)]
-pub struct RawReply {
+pub(crate) struct RawReply {
     pub bytes: Vec<u8>,
 }
 
 impl RawReply {
     /// The status of the response, if there is one.
-    pub fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         let head = self.bytes.strip_prefix(b"HTTP/1.1 ")?;
         std::str::from_utf8(head.get(..3)?).ok()?.parse().ok()
     }
 
     /// The body of the response, as transferred.
-    pub fn body(&self) -> &[u8] {
+    pub(crate) fn body(&self) -> &[u8] {
         self.head_length().map_or(&[], |length| &self.bytes[length..])
     }
 
@@ -251,7 +251,7 @@ impl RawReply {
     }
 
     /// The whole response as text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }

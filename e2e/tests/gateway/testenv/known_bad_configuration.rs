@@ -13,12 +13,12 @@ fn at<'value>(configuration: &'value mut Value, pointer: &str) -> &'value mut Va
 }
 
 /// The script that selects engines fails on each request.
-pub fn break_selection_script(configuration: &mut Value) {
+pub(crate) fn break_selection_script(configuration: &mut Value) {
     break_line(configuration, "function envoy_on_request(request)");
 }
 
 /// The script fails after this line.
-pub fn break_line(configuration: &mut Value, line: &str) {
+pub(crate) fn break_line(configuration: &mut Value, line: &str) {
     let filters = at(configuration, FILTERS).as_array_mut().expect("a list of filters");
     let lua = filters
         .iter_mut()
@@ -29,24 +29,24 @@ pub fn break_line(configuration: &mut Value, line: &str) {
 }
 
 /// Forwards to any authority that a client names.
-pub fn remove_route_guard(configuration: &mut Value) {
+pub(crate) fn remove_route_guard(configuration: &mut Value) {
     let host = at(configuration, HOSTS);
     host["domains"] = json!(["*"]);
     host["routes"][0]["match"] = json!({ "prefix": "/" });
 }
 
 /// Retries queries that may have been executed.
-pub fn retry_after_resets(configuration: &mut Value) {
+pub(crate) fn retry_after_resets(configuration: &mut Value) {
     at(configuration, HOSTS)["routes"][0]["route"]["retry_policy"]["retry_on"] = json!("reset");
 }
 
 /// Tries no pod unless one is known to be ready.
-pub fn disable_panic_routing(configuration: &mut Value) {
+pub(crate) fn disable_panic_routing(configuration: &mut Value) {
     at(configuration, ENGINES)["common_lb_config"]["healthy_panic_threshold"] = json!({ "value": 0 });
 }
 
 /// Accepts Envoy's control headers from clients.
-pub fn accept_control_headers(configuration: &mut Value) {
+pub(crate) fn accept_control_headers(configuration: &mut Value) {
     let manager = at(
         configuration,
         "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config",

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::testenv::client::{Connection, empty, query};
 
 /// Running clients.
-pub struct Load {
+pub(crate) struct Load {
     shared: Arc<Shared>,
     clients: Vec<JoinHandle<Vec<Outcome>>>,
 }
@@ -27,7 +27,7 @@ type Outcome = (String, Result<String, String>);
 
 impl Load {
     /// Starts this many clients of an engine. Each keeps one connection.
-    pub fn start(engine: &'static str, clients: usize) -> Self {
+    pub(crate) fn start(engine: &'static str, clients: usize) -> Self {
         let shared = Arc::new(Shared::default());
         let client = |number| tokio::spawn(run(engine, number, Arc::clone(&shared)));
         let clients = (0..clients).map(client).collect();
@@ -35,18 +35,18 @@ impl Load {
     }
 
     /// The number of queries that got a response.
-    pub fn answered(&self) -> usize {
+    pub(crate) fn answered(&self) -> usize {
         self.shared.answered.load(Ordering::Relaxed)
     }
 
     /// Waits until this many more queries were answered.
-    pub async fn answers(&self, more: usize) {
+    pub(crate) async fn answers(&self, more: usize) {
         let goal = self.answered() + more;
         eventually("the gateway answers", async || self.answered() >= goal).await;
     }
 
     /// Ends the clients after their last answers.
-    pub async fn finish(self) -> Record {
+    pub(crate) async fn finish(self) -> Record {
         self.shared.stop.store(true, Ordering::Relaxed);
         let mut outcomes = Vec::new();
         for client in self.clients {
@@ -79,19 +79,19 @@ async fn run(engine: &str, number: usize, shared: Arc<Shared>) -> Vec<Outcome> {
 }
 
 /// The outcomes of all queries.
-pub struct Record {
+pub(crate) struct Record {
     outcomes: Vec<Outcome>,
 }
 
 impl Record {
     /// How many queries there were.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.outcomes.len()
     }
 
     /// Every query was answered, by the pod that executed it, and executed once.
     #[track_caller]
-    pub fn assert_each_executed_once(&self, executed: &Executed) {
+    pub(crate) fn assert_each_executed_once(&self, executed: &Executed) {
         let failed: Vec<_> = self.outcomes.iter().filter(|(_, outcome)| outcome.is_err()).collect();
         assert!(
             failed.is_empty(),
@@ -118,13 +118,13 @@ impl Record {
 
 /// The pods that executed each query, by identifier.
 #[derive(Default)]
-pub struct Executed {
+pub(crate) struct Executed {
     pods: BTreeMap<String, Vec<String>>,
 }
 
 impl Executed {
     /// Adds the queries that a pod executed, once it has no more of them.
-    pub fn add(&mut self, pod: &str, engine: &Engine) {
+    pub(crate) fn add(&mut self, pod: &str, engine: &Engine) {
         for id in engine.executed() {
             self.pods.entry(id).or_default().push(pod.to_owned());
         }

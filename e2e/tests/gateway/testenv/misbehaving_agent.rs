@@ -23,7 +23,7 @@ const DECISION: &str = "x-firebolt-wake";
 
 /// What an agent does with requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Misbehavior {
+pub(crate) enum Misbehavior {
     /// Holds every request, and is healthy.
     Forgetful,
     /// Responds without a decision.
@@ -44,14 +44,14 @@ pub enum Misbehavior {
 
 /// The requests from Envoy.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub(crate) struct Question {
     pub target: String,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
 /// A running agent. It ends when it is dropped.
-pub struct MisbehavingAgent {
+pub(crate) struct MisbehavingAgent {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
@@ -64,7 +64,7 @@ struct Shared {
 
 impl MisbehavingAgent {
     /// Starts the agent. If it is started before the gateway, it gets the first query.
-    pub async fn start(misbehavior: Misbehavior) -> Self {
+    pub(crate) async fn start(misbehavior: Misbehavior) -> Self {
         let listener = TcpListener::bind(AGENT).await.expect("listen");
         let shared = Arc::new(Shared {
             misbehavior,
@@ -83,12 +83,12 @@ impl MisbehavingAgent {
     }
 
     /// Makes it hang like a stopped process: its connections stay open.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.shared.stopped.send_replace(true);
     }
 
     /// The requests about engines so far.
-    pub fn questions(&self) -> Vec<Question> {
+    pub(crate) fn questions(&self) -> Vec<Question> {
         self.shared.questions.lock().unwrap().clone()
     }
 }
@@ -145,7 +145,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
 }
 
 /// A server at the agent's address that does not speak HTTP/2. It runs until the test ends.
-pub async fn noise(words: Option<&'static [u8]>) {
+pub(crate) async fn noise(words: Option<&'static [u8]>) {
     let listener = TcpListener::bind(AGENT).await.expect("listen");
     tokio::spawn(async move {
         let mut kept = Vec::new();

@@ -12,7 +12,7 @@ use crate::testenv::address;
 
 /// What the engine does with each query. Health checks always succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Script {
+pub(crate) enum Script {
     /// Responds with the head of the request as the body, byte for byte.
     Echo,
     /// Responds with this status.
@@ -32,7 +32,7 @@ pub enum Script {
 }
 
 /// A running scripted engine. It ends when it is dropped.
-pub struct Scripted {
+pub(crate) struct Scripted {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
@@ -45,7 +45,7 @@ struct Shared {
 
 impl Scripted {
     /// Serves on the query port of a pod.
-    pub async fn start(last: u8, script: Script) -> Self {
+    pub(crate) async fn start(last: u8, script: Script) -> Self {
         let listener = TcpListener::bind((address(last), QUERY_PORT)).await.expect("listen");
         let shared = Arc::new(Shared::default());
         let task = tokio::spawn({
@@ -63,12 +63,12 @@ impl Scripted {
     }
 
     /// The number of connections, for health checks and queries.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// The heads of the queries that arrived.
-    pub fn queries(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn queries(&self) -> Vec<Vec<u8>> {
         self.shared.queries.lock().unwrap().clone()
     }
 }

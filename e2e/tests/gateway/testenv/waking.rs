@@ -40,7 +40,7 @@ const INSTANCE: &str = "main";
 const WAKE_ANNOTATION: &str = "firebolt.io/wake-requested";
 
 /// A running gateway with its agent.
-pub struct WakingEnv {
+pub(crate) struct WakingEnv {
     pub api: ApiServer,
     pub envoy: Envoy,
     pub agent: Agent,
@@ -50,7 +50,7 @@ pub struct WakingEnv {
 }
 
 /// Options of a gateway.
-pub struct Options {
+pub(crate) struct Options {
     /// How long queries are held.
     pub wake_timeout: Duration,
     /// The memory limit of held queries, in place of the one of the operator.
@@ -72,12 +72,12 @@ impl Default for Options {
 
 impl WakingEnv {
     /// Starts a gateway as the operator renders it, but with a long timeout.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(Options::default()).await
     }
 
     /// Starts a gateway.
-    pub async fn with(options: Options) -> Self {
+    pub(crate) async fn with(options: Options) -> Self {
         Self::begin(options).await.after_first_list().await
     }
 
@@ -107,7 +107,7 @@ impl WakingEnv {
     }
 
     /// Starts a gateway whose account has no rights.
-    pub async fn without_rights() -> Self {
+    pub(crate) async fn without_rights() -> Self {
         Self::begin(Options {
             verbs: Some(&["watch"]),
             ..Options::default()
@@ -116,7 +116,7 @@ impl WakingEnv {
     }
 
     /// The namespace of the instance.
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
@@ -130,31 +130,31 @@ impl WakingEnv {
     }
 
     /// Creates an engine that auto-stop has stopped.
-    pub async fn stopped(&self, name: &str) {
+    pub(crate) async fn stopped(&self, name: &str) {
         self.create(name, INSTANCE, 0).await;
         self.report(name, "stopped", "Stopped").await;
     }
 
     /// Creates an engine that a user has stopped.
-    pub async fn stopped_for_good(&self, name: &str) {
+    pub(crate) async fn stopped_for_good(&self, name: &str) {
         self.create(name, INSTANCE, 0).await;
         self.report(name, "stopped", "Disabled").await;
     }
 
     /// Creates a stopped engine of another instance of the same namespace.
-    pub async fn stopped_elsewhere(&self, name: &str) {
+    pub(crate) async fn stopped_elsewhere(&self, name: &str) {
         self.create(name, "other", 0).await;
         self.report(name, "stopped", "Stopped").await;
     }
 
     /// Creates an engine that runs, with one pod.
-    pub async fn running(&mut self, name: &str, last: u8) -> Engine {
+    pub(crate) async fn running(&mut self, name: &str, last: u8) -> Engine {
         self.create(name, INSTANCE, 1).await;
         self.starts(name, last).await
     }
 
     /// Does what the operator and the kubelet do for a wake: the engine gets a pod, and then its status says so.
-    pub async fn starts(&mut self, name: &str, last: u8) -> Engine {
+    pub(crate) async fn starts(&mut self, name: &str, last: u8) -> Engine {
         self.set_replicas(name, 1).await;
         let engine = self.becomes_reachable(name, last).await;
         self.report(name, "stable", "WakeRequested").await;
@@ -162,14 +162,14 @@ impl WakingEnv {
     }
 
     /// Starts a pod of the engine, without a change at the API server.
-    pub async fn becomes_reachable(&mut self, name: &str, last: u8) -> Engine {
+    pub(crate) async fn becomes_reachable(&mut self, name: &str, last: u8) -> Engine {
         let engine = pod(name, last).await;
         self.dns.set(&format!("{name}-service"), [address(last)]).await;
         engine
     }
 
     /// Sets the replicas, as the operator does when it wakes an engine.
-    pub async fn set_replicas(&self, name: &str, replicas: i32) {
+    pub(crate) async fn set_replicas(&self, name: &str, replicas: i32) {
         let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
         let engines = self.api_of::<FireboltEngine>();
         engines
@@ -179,7 +179,7 @@ impl WakingEnv {
     }
 
     /// Writes the status of an engine, as the operator does.
-    pub async fn report(&self, name: &str, phase: &str, auto_stop: &str) {
+    pub(crate) async fn report(&self, name: &str, phase: &str, auto_stop: &str) {
         let ready = if phase == "stable" { "True" } else { "False" };
         let condition = json!({
             "type": "Ready", "status": ready, "reason": "Test", "message": "", "lastTransitionTime": "2026-11-01T00:00:00Z",
@@ -200,13 +200,13 @@ impl WakingEnv {
     }
 
     /// The time in the wake annotation.
-    pub async fn wake_requested(&self, name: &str) -> Option<String> {
+    pub(crate) async fn wake_requested(&self, name: &str) -> Option<String> {
         let engine = self.api_of::<FireboltEngine>().get(name).await.expect("read an engine");
         engine.metadata.annotations?.remove(WAKE_ANNOTATION)
     }
 
     /// Waits until a wake of the engine is requested.
-    pub async fn until_wake_requested(&self, name: &str) -> String {
+    pub(crate) async fn until_wake_requested(&self, name: &str) -> String {
         let mut found = None;
         eventually("the gateway requests a wake", async || {
             found = self.wake_requested(name).await;
@@ -217,12 +217,12 @@ impl WakingEnv {
     }
 
     /// Waits until Envoy calls the agent again: from then on, unknown engines are refused by the agent.
-    pub async fn until_asked(&self) {
+    pub(crate) async fn until_asked(&self) {
         eventually("Envoy asks the agent", async || ask("unknown").await.status == 404).await;
     }
 
     /// Waits until this many queries are held.
-    pub async fn until_waiting(&self, count: u64) {
+    pub(crate) async fn until_waiting(&self, count: u64) {
         eventually(&format!("{count} queries wait"), async || {
             self.agent.metric("waiting", "").await == count
         })
@@ -230,7 +230,7 @@ impl WakingEnv {
     }
 
     /// Creates many engines that auto-stop has stopped.
-    pub async fn stopped_crowd(&self, names: &[String]) {
+    pub(crate) async fn stopped_crowd(&self, names: &[String]) {
         let create = |name: &String| {
             let name = name.clone();
             async move { self.stopped(&name).await }
@@ -239,7 +239,7 @@ impl WakingEnv {
     }
 
     /// The number of engines with a wake request.
-    pub async fn asked_for(&self) -> usize {
+    pub(crate) async fn asked_for(&self) -> usize {
         let engines = self.api_of::<FireboltEngine>().list(&ListParams::default()).await;
         let engines = engines.expect("list the engines").items.into_iter();
         let asked = |engine: &FireboltEngine| engine.annotations().contains_key(WAKE_ANNOTATION);

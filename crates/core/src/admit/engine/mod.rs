@@ -65,7 +65,7 @@ impl<'a> ClassLookup<'a> {
 
 /// The violation if the class of an engine does not exist.
 #[must_use]
-pub fn class_reference(engine: &FireboltEngine, class: &ClassLookup) -> Vec<Violation> {
+pub(crate) fn class_reference(engine: &FireboltEngine, class: &ClassLookup) -> Vec<Violation> {
     match class {
         ClassLookup::NotNamed | ClassLookup::Found(_) => Vec::new(),
         ClassLookup::Missing => {
@@ -94,7 +94,7 @@ pub fn new_class_reference(class: &ClassLookup) -> Option<Violation> {
 /// Violations of the template of an engine, independent of its class. References may be provided by the class and are
 /// checked here only if the engine has none.
 #[must_use]
-pub fn engine_template(engine: &FireboltEngine, instance: Option<&FireboltInstance>) -> Vec<Violation> {
+pub(crate) fn engine_template(engine: &FireboltEngine, instance: Option<&FireboltInstance>) -> Vec<Violation> {
     let template = engine.spec.template.as_ref();
     let mut violations = check(template, &ENGINE, &credentials(engine, instance));
     if engine.spec.engine_class_ref.is_none() {
@@ -110,7 +110,7 @@ pub fn engine_template(engine: &FireboltEngine, instance: Option<&FireboltInstan
 /// Violations of an engine and its class together, even if each of them is valid: duplicates, references that neither
 /// of them provides, and Secrets in the class that the engine may not read.
 #[must_use]
-pub fn engine_with_class(
+pub(crate) fn engine_with_class(
     engine: &FireboltEngine,
     class: &FireboltEngineClass,
     instance: Option<&FireboltInstance>,

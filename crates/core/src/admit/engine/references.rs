@@ -23,7 +23,7 @@ pub(super) struct AvailableReferences<'a> {
 
 impl<'a> AvailableReferences<'a> {
     /// The volumes and resource claims of the pods of an engine.
-    pub fn of(engine: &'a FireboltEngine, class: Option<&'a FireboltEngineClass>) -> Self {
+    pub(super) fn of(engine: &'a FireboltEngine, class: Option<&'a FireboltEngineClass>) -> Self {
         let class_template = class.map(|class| &class.spec.template);
         let own_template = engine.spec.template.as_ref();
         let specs: Vec<&PodSpec> = [class_template, own_template]
@@ -45,12 +45,12 @@ impl<'a> AvailableReferences<'a> {
     }
 
     /// References of the template of the engine that do not exist in the pods.
-    pub fn missing_for_engine(&self, template: &PodTemplateSpec) -> Vec<Violation> {
+    pub(super) fn missing_for_engine(&self, template: &PodTemplateSpec) -> Vec<Violation> {
         self.missing(template, true)
     }
 
     /// References of the template of the class that do not exist in the pods.
-    pub fn missing_for_class(&self, template: &PodTemplateSpec) -> Vec<Violation> {
+    pub(super) fn missing_for_class(&self, template: &PodTemplateSpec) -> Vec<Violation> {
         self.missing(template, !self.own_resources)
     }
 

@@ -35,13 +35,13 @@ pub(super) struct TemplateKind {
     /// Sidecar containers of the operator.
     pub containers: &'static [&'static str],
     /// How to enable these sidecars, as an addition to a message.
-    pub instead: &'static str,
+    pub(crate) instead: &'static str,
     /// Environment variables that the operator sets in the main container.
     pub variables: &'static [&'static str],
     /// Volumes of the operator.
     pub volumes: &'static [&'static str],
     /// Volumes of the operator that contain secrets.
-    pub secret_volumes: &'static [&'static str],
+    pub(crate) secret_volumes: &'static [&'static str],
     rules: &'static [Rule],
 }
 
@@ -143,7 +143,7 @@ pub(super) struct Template<'a> {
 
 impl Template<'_> {
     /// The violations of the template, in the order of the rules.
-    pub fn violations(&self) -> Vec<Violation> {
+    pub(super) fn violations(&self) -> Vec<Violation> {
         let violations = self.component.rules.iter().flat_map(|rule| rule(self));
         violations
             .map(|violation| violation.below(self.component.path))
@@ -151,31 +151,31 @@ impl Template<'_> {
     }
 
     /// The containers, without init containers.
-    pub fn containers(&self) -> &[Container] {
+    pub(super) fn containers(&self) -> &[Container] {
         self.pod.spec.as_ref().map_or(&[], |spec| &spec.containers)
     }
 
     /// The init containers.
-    pub fn init_containers(&self) -> &[Container] {
+    pub(super) fn init_containers(&self) -> &[Container] {
         let spec = self.pod.spec.as_ref();
         spec.and_then(|spec| spec.init_containers.as_deref())
             .unwrap_or_default()
     }
 
     /// Every container except the main container, with its path.
-    pub fn sidecars(&self) -> impl Iterator<Item = (String, &Container)> {
+    pub(super) fn sidecars(&self) -> impl Iterator<Item = (String, &Container)> {
         self.every_container()
             .filter(|(_, container)| container.name != self.component.container)
     }
 
     /// The main container, with its path.
-    pub fn own_container(&self) -> Option<(String, &Container)> {
+    pub(super) fn own_container(&self) -> Option<(String, &Container)> {
         let own = containers::own(self.pod, self.component.container)?;
         Some((containers::path(self.component.container), own))
     }
 
     /// Every container, with its path.
-    pub fn every_container(&self) -> impl Iterator<Item = (String, &Container)> {
+    pub(super) fn every_container(&self) -> impl Iterator<Item = (String, &Container)> {
         let lists = [
             ("spec.containers", self.containers()),
             ("spec.initContainers", self.init_containers()),

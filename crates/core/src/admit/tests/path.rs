@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Whether the path, relative to this value, exists.
-pub fn leads_somewhere(value: &Value, path: &str) -> bool {
+pub(super) fn leads_somewhere(value: &Value, path: &str) -> bool {
     let follow = |step: &str, child: &Value| path.strip_prefix(step).is_some_and(|rest| leads_somewhere(child, rest));
     path.is_empty()
         || match value {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// The schema of a pod template, as the API server enforces it. Building it is slow.
-pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+pub(super) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let crd = firebolt_api::crds()
         .into_iter()
         .find(|crd| crd.spec.names.kind == "FireboltEngine");
@@ -15,7 +15,7 @@ pub static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 });
 
 /// Source of the choices for values of a schema.
-pub trait Choose {
+pub(super) trait Choose {
     /// A number below `count`.
     fn below(&mut self, count: usize) -> usize;
     /// Whether an optional field is set.
@@ -27,7 +27,7 @@ pub trait Choose {
 }
 
 /// Every field, each with the last of its values, which is not empty.
-pub struct Everything;
+pub(super) struct Everything;
 
 impl Choose for Everything {
     fn below(&mut self, count: usize) -> usize {
@@ -43,7 +43,7 @@ impl Choose for Everything {
 }
 
 /// Choices from bytes; minimal values once they are exhausted.
-pub struct Bytes(pub std::vec::IntoIter<u8>);
+pub(super) struct Bytes(pub std::vec::IntoIter<u8>);
 
 impl Choose for Bytes {
     fn below(&mut self, count: usize) -> usize {
@@ -78,7 +78,7 @@ const TEXTS: [&str; 20] = [
 ];
 
 /// A value that conforms to the schema.
-pub fn sample(schema: &Value, choose: &mut impl Choose) -> Value {
+pub(super) fn sample(schema: &Value, choose: &mut impl Choose) -> Value {
     let pick = |values: &[Value], choose: &mut dyn FnMut(usize) -> usize| values[choose(values.len())].clone();
     let mut below = |count| choose.below(count);
     match schema["type"].as_str() {
@@ -119,7 +119,7 @@ fn object(schema: &Value, choose: &mut impl Choose) -> Value {
 
 /// An arbitrary template. Each part has its own bytes, so that no part exhausts those of the others, and no bytes half
 /// of the time, so that some templates are accepted.
-pub fn any_template() -> impl Strategy<Value = Value> {
+pub(super) fn any_template() -> impl Strategy<Value = Value> {
     let part = |schema: &'static Value| {
         let bytes = prop::option::of(prop::collection::vec(any::<u8>(), 0..200));
         bytes.prop_map(|bytes| sample(schema, &mut Bytes(bytes.unwrap_or_default().into_iter())))

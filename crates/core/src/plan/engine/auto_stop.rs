@@ -41,7 +41,7 @@ pub(super) struct AutoStopDecision {
 
 impl AutoStopDecision {
     /// Its effects begin with the next reconcile.
-    pub fn write(&self, input: &Input) -> Option<EngineWrite> {
+    pub(super) fn write(&self, input: &Input) -> Option<EngineWrite> {
         let resource_version = input.engine.metadata.resource_version.clone().unwrap_or_default();
         self.scale.map(|to| EngineWrite::SetReplicas {
             from: input.replicas(),
@@ -50,7 +50,7 @@ impl AutoStopDecision {
         })
     }
 
-    pub fn record(&self, input: &Input, status: &mut FireboltEngineStatus) {
+    pub(super) fn record(&self, input: &Input, status: &mut FireboltEngineStatus) {
         status.auto_stop_reason = Some(self.reason);
         // The same time keeps its text in the cluster, which has whole seconds.
         if status.last_activity_time.as_ref().map(|time| time.0) != self.last_activity {

@@ -73,7 +73,7 @@ fn meta(uid: String) -> Meta {
 }
 
 impl Case {
-    pub fn input(&self) -> Input<'_> {
+    pub(super) fn input(&self) -> Input<'_> {
         Input {
             engine: &self.engine,
             desired: &self.desired,
@@ -85,19 +85,19 @@ impl Case {
         }
     }
 
-    pub fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         plan(&self.input())
     }
 
-    pub fn needs_live_reads(&self) -> bool {
+    pub(super) fn needs_live_reads(&self) -> bool {
         self.plan().needs_live_reads(&self.input())
     }
 
-    pub fn status(&self) -> FireboltEngineStatus {
+    pub(super) fn status(&self) -> FireboltEngineStatus {
         self.plan().status.expect("the status changes")
     }
 
-    pub fn ready(&self) -> Condition {
+    pub(super) fn ready(&self) -> Condition {
         let conditions = self.status().conditions;
         conditions
             .into_iter()
@@ -105,16 +105,16 @@ impl Case {
             .expect("a Ready condition")
     }
 
-    pub fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
+    pub(super) fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }
 
-    pub fn replicas(self, replicas: i32) -> Self {
+    pub(super) fn replicas(self, replicas: i32) -> Self {
         self.but(|case| case.engine.spec.replicas = replicas)
     }
 
-    pub fn desired_hash(self, template_hash: &str) -> Self {
+    pub(super) fn desired_hash(self, template_hash: &str) -> Self {
         self.but(|case| {
             if let Ok(desired) = &mut case.desired {
                 template_hash.clone_into(&mut desired.template_hash);
@@ -122,7 +122,7 @@ impl Case {
         })
     }
 
-    pub fn gate(self, cause: GateCause) -> Self {
+    pub(super) fn gate(self, cause: GateCause) -> Self {
         self.but(|case| {
             case.desired = Err(Gate {
                 cause,
@@ -132,7 +132,7 @@ impl Case {
     }
 
     /// A complete generation with this number of ready pods.
-    pub fn generation(self, number: i64, ready: i32) -> Self {
+    pub(super) fn generation(self, number: i64, ready: i32) -> Self {
         self.but(|case| {
             let child = |what: &str| Child {
                 meta: meta(format!("{what}-{number}")),
@@ -157,17 +157,17 @@ impl Case {
     }
 
     /// A generation with all pods ready.
-    pub fn complete(self, number: i64) -> Self {
+    pub(super) fn complete(self, number: i64) -> Self {
         let replicas = self.engine.spec.replicas;
         self.generation(number, replicas)
     }
 
     /// A generation with all pods ready that the routing Service selects.
-    pub fn serving(self, number: i64) -> Self {
+    pub(super) fn serving(self, number: i64) -> Self {
         self.complete(number).routed(number)
     }
 
-    pub fn routed(self, number: i64) -> Self {
+    pub(super) fn routed(self, number: i64) -> Self {
         self.but(|case| {
             case.observed.routing = Some(Routing {
                 meta: meta("routing".to_owned()),
@@ -177,28 +177,28 @@ impl Case {
         })
     }
 
-    pub fn unrouted(self) -> Self {
+    pub(super) fn unrouted(self) -> Self {
         self.but(|case| case.observed.routing = None)
     }
 
-    pub fn routing(self, change: impl FnOnce(&mut Routing)) -> Self {
+    pub(super) fn routing(self, change: impl FnOnce(&mut Routing)) -> Self {
         self.but(|case| change(case.observed.routing.as_mut().unwrap()))
     }
 
-    pub fn set(self, number: i64, change: impl FnOnce(&mut StatefulSet)) -> Self {
+    pub(super) fn set(self, number: i64, change: impl FnOnce(&mut StatefulSet)) -> Self {
         self.but(|case| change(case.seen(number).stateful_set.as_mut().unwrap()))
     }
 
-    pub fn config(self, number: i64, change: impl FnOnce(&mut Child)) -> Self {
+    pub(super) fn config(self, number: i64, change: impl FnOnce(&mut Child)) -> Self {
         self.but(|case| change(case.seen(number).config_map.as_mut().unwrap()))
     }
 
-    pub fn broken_headless(self, number: i64) -> Self {
+    pub(super) fn broken_headless(self, number: i64) -> Self {
         self.but(|case| case.seen(number).headless_service.as_mut().unwrap().intact = false)
     }
 
     /// Another client scales a generation to zero.
-    pub fn emptied(self, number: i64) -> Self {
+    pub(super) fn emptied(self, number: i64) -> Self {
         let scaled = self.set(number, |set| {
             set.tampered = true;
             set.replicas = 0;
@@ -206,14 +206,14 @@ impl Case {
         scaled.but(|case| case.observed.generations.get_mut(&number).unwrap().pods = Pods::default())
     }
 
-    pub fn lost_set(self, number: i64) -> Self {
+    pub(super) fn lost_set(self, number: i64) -> Self {
         self.but(|case| {
             case.seen(number).stateful_set = None;
             case.seen(number).pods = Pods::default();
         })
     }
 
-    pub fn lost_config(self, number: i64) -> Self {
+    pub(super) fn lost_config(self, number: i64) -> Self {
         self.but(|case| case.seen(number).config_map = None)
     }
 
@@ -223,7 +223,7 @@ impl Case {
 
     /// A status in this phase: the newest generation is the current one, the routed one is active, and in draining and
     /// cleaning the one before it is being drained.
-    pub fn at(self, phase: EnginePhase) -> Self {
+    pub(super) fn at(self, phase: EnginePhase) -> Self {
         let newest = self.observed.generations.keys().max().copied().unwrap_or(0);
         let routed = self.observed.routing.as_ref().and_then(|routing| routing.target);
         let draining = match phase {
@@ -237,7 +237,7 @@ impl Case {
         self.counting(phase, newest, active, draining)
     }
 
-    pub fn counting(self, phase: EnginePhase, current: i64, active: i64, draining: Option<i64>) -> Self {
+    pub(super) fn counting(self, phase: EnginePhase, current: i64, active: i64, draining: Option<i64>) -> Self {
         self.but(|case| {
             case.engine.status = Some(FireboltEngineStatus {
                 observed_generation: None,
@@ -258,13 +258,13 @@ impl Case {
     }
 
     /// Takes over the status that a reconcile would write.
-    pub fn reported(self) -> Self {
+    pub(super) fn reported(self) -> Self {
         let status = self.status();
         self.but(|case| case.engine.status = Some(status))
     }
 
     /// The old generation was counted after the switch.
-    pub fn counted(self, generation: i64, outcome: Drain) -> Self {
+    pub(super) fn counted(self, generation: i64, outcome: Drain) -> Self {
         self.but(|case| {
             case.observed.unrouted_since = Some(minutes_ago(2));
             case.observed.drain = Some(DrainSample {
@@ -276,7 +276,7 @@ impl Case {
     }
 
     /// From 1 to 3 replicas, idle after 30 minutes, counted every minute.
-    pub fn auto_stop(self, schedule: &[(&str, &str)]) -> Self {
+    pub(super) fn auto_stop(self, schedule: &[(&str, &str)]) -> Self {
         self.but(|case| {
             let windows = schedule.iter().map(|(start, end)| ScheduleWindow {
                 start: (*start).to_owned(),
@@ -297,7 +297,7 @@ impl Case {
         })
     }
 
-    pub fn idle_replicas(self, replicas: i32) -> Self {
+    pub(super) fn idle_replicas(self, replicas: i32) -> Self {
         self.but(|case| {
             if let Ok(Desired {
                 auto_stop: Some(policy),
@@ -309,18 +309,18 @@ impl Case {
         })
     }
 
-    pub fn woken(self, requested: &str) -> Self {
+    pub(super) fn woken(self, requested: &str) -> Self {
         self.but(|case| {
             let key = Annotation::WakeRequested.key().to_owned();
             case.engine.metadata.annotations = Some([(key, requested.to_owned())].into());
         })
     }
 
-    pub fn last_used(self, time: Timestamp) -> Self {
+    pub(super) fn last_used(self, time: Timestamp) -> Self {
         self.but(|case| case.engine.status.as_mut().unwrap().last_activity_time = Some(Time(time)))
     }
 
-    pub fn sampled(self, outcome: Activity) -> Self {
+    pub(super) fn sampled(self, outcome: Activity) -> Self {
         self.but(|case| {
             let generation = case.engine.status.as_ref().unwrap().active_generation;
             case.observed.activity = Some(ActivitySample {

@@ -252,7 +252,7 @@ impl Generation {
 
     /// The StatefulSet, if the engine owns it and it is not being deleted.
     #[must_use]
-    pub fn live_set(&self) -> Option<&StatefulSet> {
+    pub(crate) fn live_set(&self) -> Option<&StatefulSet> {
         let set = self.stateful_set.as_ref()?;
         (set.meta.owned && !set.meta.terminating).then_some(set)
     }
@@ -260,7 +260,7 @@ impl Generation {
     /// Every desired pod of the StatefulSet exists and is ready. This is always true for a StatefulSet with zero
     /// replicas.
     #[must_use]
-    pub fn all_ready(&self) -> bool {
+    pub(crate) fn all_ready(&self) -> bool {
         self.live_set()
             .is_some_and(|set| self.pods.ready == set.replicas && self.pods.total == set.replicas)
     }

@@ -60,10 +60,8 @@ pub use input::{
 };
 pub use notice::STOP_NOTICE;
 pub use output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};
-pub use progress::terminal_phase;
 pub use shortage::EVENTS_INTERVAL;
 pub(crate) use shortage::events_due;
-pub use sweep::BUDGET as SWEEP_BUDGET;
 
 use super::{Event, Severity};
 use phase::Transition;

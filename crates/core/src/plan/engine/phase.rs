@@ -26,7 +26,7 @@ pub(super) struct Transition {
 }
 
 impl Transition {
-    pub fn stay(progress: Progress, writes: Vec<EngineWrite>) -> Self {
+    pub(super) fn stay(progress: Progress, writes: Vec<EngineWrite>) -> Self {
         Self {
             progress,
             writes,
@@ -38,7 +38,7 @@ impl Transition {
     }
 
     /// Only the status changes; the next reconcile follows immediately and acts on it.
-    pub fn to(progress: Progress, why: impl Into<String>) -> Self {
+    pub(super) fn to(progress: Progress, why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
             ..Self::stay(progress, Vec::new())
@@ -46,7 +46,7 @@ impl Transition {
     }
 
     /// A new generation is started. The cause becomes part of the status, because every condition of the rollout names it.
-    pub fn roll_out(progress: Progress, cause: String) -> Self {
+    pub(super) fn roll_out(progress: Progress, cause: String) -> Self {
         Self {
             why: rollout_message(progress.current, &cause),
             cause: Some(cause),

@@ -15,7 +15,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub fn of(status: &FireboltEngineStatus) -> Option<Self> {
+    pub(super) fn of(status: &FireboltEngineStatus) -> Option<Self> {
         Some(Self {
             phase: status.phase?,
             current: status.current_generation,
@@ -24,7 +24,7 @@ impl Progress {
         })
     }
 
-    pub fn is_terminal(self) -> bool {
+    pub(super) fn is_terminal(self) -> bool {
         match self.phase {
             EnginePhase::Stable | EnginePhase::Stopped => true,
             EnginePhase::Creating | EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning => false,
@@ -32,7 +32,7 @@ impl Progress {
     }
 
     /// The rollout is complete.
-    pub fn finished(self, replicas: i32) -> Self {
+    pub(super) fn finished(self, replicas: i32) -> Self {
         Self {
             phase: terminal_phase(replicas),
             draining: None,
@@ -41,7 +41,7 @@ impl Progress {
     }
 
     /// Starts a new generation. This number is persisted before anything is created for it.
-    pub fn next_generation(self) -> Self {
+    pub(super) fn next_generation(self) -> Self {
         Self {
             phase: EnginePhase::Creating,
             current: self.current.saturating_add(1),
@@ -49,14 +49,14 @@ impl Progress {
         }
     }
 
-    pub fn at(self, phase: EnginePhase) -> Self {
+    pub(super) fn at(self, phase: EnginePhase) -> Self {
         Self { phase, ..self }
     }
 }
 
 /// The final phase of a rollout with this number of replicas. The only function that distinguishes the two.
 #[must_use]
-pub fn terminal_phase(replicas: i32) -> EnginePhase {
+pub(crate) fn terminal_phase(replicas: i32) -> EnginePhase {
     if replicas == 0 {
         EnginePhase::Stopped
     } else {

@@ -25,7 +25,7 @@ pub(super) struct EngineReadiness {
     pub reason: String,
     pub message: String,
     /// A person has to act, so an event is emitted as well.
-    pub actionable: bool,
+    pub(crate) actionable: bool,
 }
 
 type Rule = fn(&Facts) -> Option<EngineReadiness>;

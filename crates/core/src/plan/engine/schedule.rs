@@ -20,7 +20,7 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    pub fn around(windows: &[ScheduleWindow], now: Timestamp) -> Self {
+    pub(super) fn around(windows: &[ScheduleWindow], now: Timestamp) -> Self {
         let midnight = Offset::UTC.to_datetime(now).date();
         let mut spans: Vec<_> = (-HORIZON_DAYS..=HORIZON_DAYS)
             .filter_map(|days| midnight.checked_add(SignedDuration::from_hours(24 * days)).ok())
@@ -33,12 +33,12 @@ impl Spans {
         }
     }
 
-    pub fn open(&self) -> bool {
+    pub(super) fn open(&self) -> bool {
         self.containing().is_some()
     }
 
     /// The next time at which the schedule opens or closes, if any.
-    pub fn next_edge(&self) -> Option<Timestamp> {
+    pub(super) fn next_edge(&self) -> Option<Timestamp> {
         let edge = match self.containing() {
             Some((_, end)) => end,
             None => self
@@ -53,7 +53,7 @@ impl Spans {
     }
 
     /// The last time at which the schedule closed, if that was within the last week and it is closed now.
-    pub fn last_close(&self) -> Option<Timestamp> {
+    pub(super) fn last_close(&self) -> Option<Timestamp> {
         let ends = self.spans.iter().map(|&(_, end)| end);
         ends.filter(|&end| end <= self.now).max()
     }

@@ -14,7 +14,7 @@ use super::phase::Transition;
 use super::progress::Progress;
 
 /// Maximum number of objects that one reconcile deletes, so that many leftovers do not delay other engines.
-pub const BUDGET: usize = 100;
+pub(crate) const BUDGET: usize = 100;
 /// When the rest is deleted.
 const BACKLOG_DELAY: Duration = Duration::from_secs(2);
 

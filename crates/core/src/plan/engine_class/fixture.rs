@@ -46,28 +46,28 @@ fn owned(names: &[&str]) -> Vec<String> {
 
 impl Case {
     /// Any other change.
-    pub fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
+    pub(super) fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }
 
     /// These engines reference it.
-    pub fn bound(self, names: &[&str]) -> Self {
+    pub(super) fn bound(self, names: &[&str]) -> Self {
         self.but(|case| case.observed.bound = owned(names))
     }
 
     /// These engines cannot be read.
-    pub fn unreadable(self, names: &[&str]) -> Self {
+    pub(super) fn unreadable(self, names: &[&str]) -> Self {
         self.but(|case| case.observed.unreadable = owned(names))
     }
 
     /// The engines were listed live.
-    pub fn live(self) -> Self {
+    pub(super) fn live(self) -> Self {
         self.but(|case| case.observed.reads = Reads::Live)
     }
 
     /// Edited to have this template.
-    pub fn template(self, template: &Value) -> Self {
+    pub(super) fn template(self, template: &Value) -> Self {
         self.but(|case| {
             case.class.spec.template = serde_json::from_value(template.clone()).expect("a template");
             case.class.metadata.generation = case.class.metadata.generation.map(|number| number + 1);
@@ -75,17 +75,17 @@ impl Case {
     }
 
     /// Edited to set a field that the operator manages.
-    pub fn bad(self) -> Self {
+    pub(super) fn bad(self) -> Self {
         self.template(&json!({ "spec": { "containers": [{ "name": "engine", "command": ["sh"] }] } }))
     }
 
     /// Sets its finalizers.
-    pub fn finalizers(self, names: &[&str]) -> Self {
+    pub(super) fn finalizers(self, names: &[&str]) -> Self {
         self.but(|case| case.class.metadata.finalizers = Some(owned(names)))
     }
 
     /// It is being deleted, which increments the generation.
-    pub fn deleting(self) -> Self {
+    pub(super) fn deleting(self) -> Self {
         self.but(|case| {
             case.class.metadata.deletion_timestamp = Some(Time(case.now));
             case.class.metadata.generation = case.class.metadata.generation.map(|number| number + 1);
@@ -93,7 +93,7 @@ impl Case {
     }
 
     /// A minute later, with the plan applied.
-    pub fn done(self) -> Self {
+    pub(super) fn done(self) -> Self {
         let status = self.plan().status;
         self.but(|case| {
             case.class.status = status.or_else(|| case.class.status.take());
@@ -101,16 +101,16 @@ impl Case {
         })
     }
 
-    pub fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         plan(&self.input())
     }
 
-    pub fn needs_live_reads(&self) -> bool {
+    pub(super) fn needs_live_reads(&self) -> bool {
         self.plan().reads_needed(self.observed.reads).is_some()
     }
 
     /// The `Ready` condition after the plan.
-    pub fn ready(&self) -> Condition {
+    pub(super) fn ready(&self) -> Condition {
         let status = self.plan().status.or_else(|| self.class.status.clone());
         let mut conditions = status.expect("a status").conditions.into_iter();
         conditions.find(|known| known.type_ == "Ready").expect("the condition")

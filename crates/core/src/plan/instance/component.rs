@@ -28,7 +28,7 @@ pub(super) struct ComponentReadiness {
 }
 
 impl ComponentReadiness {
-    pub fn ready(message: String) -> Self {
+    pub(super) fn ready(message: String) -> Self {
         Self {
             ready: true,
             reason: InstanceReason::Ready,
@@ -36,7 +36,7 @@ impl ComponentReadiness {
         }
     }
 
-    pub fn not_ready(reason: InstanceReason, message: String) -> Self {
+    pub(super) fn not_ready(reason: InstanceReason, message: String) -> Self {
         Self {
             ready: false,
             reason,
@@ -45,7 +45,7 @@ impl ComponentReadiness {
     }
 
     /// Whether a person has to act.
-    pub fn is_actionable(&self) -> bool {
+    pub(super) fn is_actionable(&self) -> bool {
         match self.reason {
             InstanceReason::TemplateRejected
             | InstanceReason::PostgresEnsureFailed
@@ -66,7 +66,7 @@ impl ComponentReadiness {
     }
 
     /// Whether a retry cannot help until a person acts.
-    pub fn is_failure(&self) -> bool {
+    pub(super) fn is_failure(&self) -> bool {
         matches!(
             self.reason,
             InstanceReason::PostgresCredentialsLost | InstanceReason::ForeignObject
@@ -76,7 +76,7 @@ impl ComponentReadiness {
 
 impl ComponentPlan {
     /// Nothing is written, for this reason.
-    pub fn blocked(readiness: ComponentReadiness) -> Self {
+    pub(super) fn blocked(readiness: ComponentReadiness) -> Self {
         let unseen = readiness.is_failure() || readiness.reason == InstanceReason::PostgresSwitchRefused;
         let requeue_after = unseen.then_some(BLOCKED_RECHECK);
         Self {

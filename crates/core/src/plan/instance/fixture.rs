@@ -76,13 +76,13 @@ pub(super) fn pods(desired: i32, ready: i32) -> Workload {
 
 impl Case {
     /// Every object exists and is ready.
-    pub fn ready(self) -> Self {
+    pub(super) fn ready(self) -> Self {
         let case = InstanceObject::iter().fold(self, Case::has);
         Component::iter().fold(case, |case, component| case.pods(component, pods(1, 1)))
     }
 
     /// This object exists, as desired.
-    pub fn has(mut self, object: InstanceObject) -> Self {
+    pub(super) fn has(mut self, object: InstanceObject) -> Self {
         let child = Child {
             meta: ours(&format!("{object:?}")),
             intact: true,
@@ -99,7 +99,7 @@ impl Case {
     }
 
     /// This object is missing.
-    pub fn lost(mut self, object: InstanceObject) -> Self {
+    pub(super) fn lost(mut self, object: InstanceObject) -> Self {
         self.observed.objects.remove(&object);
         if object == InstanceObject::PostgresCredentials {
             self.observed.credentials = Credentials::Missing;
@@ -108,46 +108,46 @@ impl Case {
     }
 
     /// Changes the object.
-    pub fn with(mut self, object: InstanceObject, change: impl FnOnce(&mut Child)) -> Self {
+    pub(super) fn with(mut self, object: InstanceObject, change: impl FnOnce(&mut Child)) -> Self {
         change(self.observed.objects.get_mut(&object).expect("the object is there"));
         self
     }
 
     /// The pods of a component.
-    pub fn pods(mut self, component: Component, workload: Workload) -> Self {
+    pub(super) fn pods(mut self, component: Component, workload: Workload) -> Self {
         self.observed.workloads.insert(component, workload);
         self
     }
 
     /// Any other change.
-    pub fn but(mut self, change: impl FnOnce(&mut Case)) -> Self {
+    pub(super) fn but(mut self, change: impl FnOnce(&mut Case)) -> Self {
         change(&mut self);
         self
     }
 
     /// An external database is desired.
-    pub fn external(self) -> Self {
+    pub(super) fn external(self) -> Self {
         self.but(|case| case.desired.database = Database::External)
     }
 
     /// These engines reference it.
-    pub fn engines(self, names: &[&str]) -> Self {
+    pub(super) fn engines(self, names: &[&str]) -> Self {
         self.but(|case| case.observed.engines = names.iter().map(|name| (*name).to_owned()).collect())
     }
 
     /// Sets the phase in its status.
-    pub fn at(self, phase: InstancePhase) -> Self {
+    pub(super) fn at(self, phase: InstancePhase) -> Self {
         self.but(|case| case.instance.status.get_or_insert_default().phase = Some(phase))
     }
 
     /// Takes over the planned status.
-    pub fn reported(self) -> Self {
+    pub(super) fn reported(self) -> Self {
         let status = self.plan().status;
         self.but(|case| case.instance.status = status.or_else(|| case.instance.status.take()))
     }
 
     /// It is being deleted, and all objects are observed.
-    pub fn deleting(self) -> Self {
+    pub(super) fn deleting(self) -> Self {
         self.but(|case| {
             case.instance.metadata.deletion_timestamp = Some(Time(now()));
             let objects = case.observed.objects.iter();
@@ -166,27 +166,27 @@ impl Case {
         })
     }
 
-    pub fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         plan(&self.input())
     }
 
-    pub fn needs_live_reads(&self) -> bool {
+    pub(super) fn needs_live_reads(&self) -> bool {
         self.plan().needs_live_reads(&self.input())
     }
 
     /// The status if the API server rejects a request.
-    pub fn stuck(&self, message: &str) -> Option<FireboltInstanceStatus> {
+    pub(super) fn stuck(&self, message: &str) -> Option<FireboltInstanceStatus> {
         stuck(&self.instance, message.to_owned(), now())
     }
 
     /// The status after the plan.
-    pub fn status(&self) -> FireboltInstanceStatus {
+    pub(super) fn status(&self) -> FireboltInstanceStatus {
         let planned = self.plan().status.or_else(|| self.instance.status.clone());
         planned.expect("a status")
     }
 
     /// A condition after the plan.
-    pub fn condition(&self, kind: InstanceCondition) -> Condition {
+    pub(super) fn condition(&self, kind: InstanceCondition) -> Condition {
         let type_: &str = kind.into();
         let mut conditions = self.status().conditions.into_iter();
         conditions.find(|known| known.type_ == type_).expect("the condition")

@@ -73,7 +73,7 @@ pub struct Desired {
     /// Name of the PersistentVolumeClaim of the PostgreSQL that the operator runs.
     pub claim: String,
     /// Whether the gateway uses the ServiceAccount of the operator and not one of the user.
-    pub own_account: bool,
+    pub(crate) own_account: bool,
     /// What is wrong with the spec of a component, in sentences. Such a component is not modified.
     pub rejected: BTreeMap<Component, String>,
 }

@@ -81,7 +81,7 @@ impl InstanceObject {
 
     /// Its kind.
     #[must_use]
-    pub fn kind(self) -> InstanceObjectKind {
+    pub(crate) fn kind(self) -> InstanceObjectKind {
         match self {
             Self::PostgresCredentials => InstanceObjectKind::Secret,
             Self::PostgresSet => InstanceObjectKind::StatefulSet,

@@ -18,7 +18,7 @@ pub struct Workload {
     /// Number of ready pods, with any spec.
     pub ready: i32,
     /// Whether the rollout of the newest spec exceeded its progress deadline.
-    pub overdue: bool,
+    pub(crate) overdue: bool,
     /// Whether a scheduled pod fails to start.
     pub broken: bool,
     /// Why pods are missing or not ready, in sentences.

@@ -11,7 +11,7 @@ const DATA_FOLDER: &str = "/var/lib/firebolt";
 const RUNTIME_FOLDER: &str = "/run/firebolt";
 
 /// Environment variables that the operator sets. Admission refuses them in templates.
-pub const RESERVED_ENV: [&str; 3] = [
+pub(crate) const RESERVED_ENV: [&str; 3] = [
     NODE_VARIABLE,
     "FB_AWS_EC2_METADATA_CLIENT_ENABLED",
     "FIREBOLT_CORE_MODE",

@@ -20,13 +20,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use crate::resolve::engine::EffectiveEngine;
 
 pub use config_map::config_map;
-pub use engine_container::RESERVED_ENV;
+pub(crate) use engine_container::RESERVED_ENV;
 pub(crate) use engine_container::mount_paths;
 pub use headless_service::headless_service;
 pub use routing_service::routing_service;
 pub use stateful_set::stateful_set;
 pub use template_hash::template_hash;
-pub use ui_sidecar::UI_CONTAINER;
+pub(crate) use ui_sidecar::UI_CONTAINER;
 
 /// The ports of an engine pod, by name.
 const PORTS: [(&str, i32); 3] = [("http-query", 3473), ("health", HEALTH_PORT), ("metrics", 9090)];
@@ -36,7 +36,7 @@ const HEALTH_PORT: i32 = 8122;
 const TERMINATION_GRACE_PERIOD: i64 = 60;
 
 /// Names of volumes that the operator adds to engine pods. A user's volume or mount of the same name is ignored.
-pub const RESERVED_VOLUMES: [&str; 5] = [
+pub(crate) const RESERVED_VOLUMES: [&str; 5] = [
     CONFIG_VOLUME,
     FORMER_CONFIG_VOLUME,
     DATA_VOLUME,
@@ -78,7 +78,7 @@ fn object_meta(engine: &EffectiveEngine, name: String, generation: Option<i64>) 
 
 /// The labels of the objects of one generation, which are also the selector of its pods.
 #[must_use]
-pub fn generation_labels(engine: &EffectiveEngine, generation: i64) -> BTreeMap<String, String> {
+pub(crate) fn generation_labels(engine: &EffectiveEngine, generation: i64) -> BTreeMap<String, String> {
     BTreeMap::from([
         label(Label::Engine, engine.name.clone()),
         label(Label::Generation, generation.to_string()),

@@ -13,7 +13,7 @@ use super::UI_VOLUME;
 use crate::resolve::{ENGINE_USER, hardened, pull_policy};
 
 /// The name of the container. Reserved: a user's container of this name is refused.
-pub const UI_CONTAINER: &str = "engine-web";
+pub(crate) const UI_CONTAINER: &str = "engine-web";
 
 const PORT: i32 = 9100;
 /// The directory that the server of the UI writes to; its root file system is read-only.

@@ -16,19 +16,18 @@ pub use gateway::{
     gateway_config_map, gateway_deployment, gateway_disruption_budget, gateway_role, gateway_role_binding,
     gateway_service, gateway_service_account,
 };
-pub use metadata::{CREDENTIALS_VOLUME, metadata_config_map, metadata_deployment, metadata_service};
+pub(crate) use metadata::CREDENTIALS_VOLUME;
 pub(crate) use metadata::{METADATA_VOLUMES, is_plain};
-pub use postgres::{
-    POSTGRES_CLAIM, POSTGRES_DATABASE, POSTGRES_USER, postgres_claim_name, postgres_credentials, postgres_service,
-    postgres_stateful_set,
-};
+pub use metadata::{metadata_config_map, metadata_deployment, metadata_service};
+pub(crate) use postgres::POSTGRES_DATABASE;
+pub use postgres::{POSTGRES_USER, postgres_claim_name, postgres_credentials, postgres_service, postgres_stateful_set};
 
 /// The key of the user name in a credentials Secret.
-pub const USERNAME_KEY: &str = "username";
+pub(crate) const USERNAME_KEY: &str = "username";
 /// The key of the password in a credentials Secret.
-pub const PASSWORD_KEY: &str = "password";
+pub(crate) const PASSWORD_KEY: &str = "password";
 /// The key of the database name in the credentials Secret that the operator creates.
-pub const DATABASE_KEY: &str = "database";
+pub(crate) const DATABASE_KEY: &str = "database";
 
 /// The metadata of every object of a component.
 fn object_meta(instance: &EffectiveInstance, name: String, component: Component) -> ObjectMeta {

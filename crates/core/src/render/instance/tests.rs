@@ -30,7 +30,7 @@ fn instance(spec: &Value) -> FireboltInstance {
 }
 
 /// The instance with the operator's defaults, in a cluster with IPv4 addresses.
-pub fn effective(spec: &Value) -> EffectiveInstance {
+pub(super) fn effective(spec: &Value) -> EffectiveInstance {
     resolve(&instance(spec), &Defaults::example(), false)
 }
 

@@ -15,7 +15,7 @@ const SECTIONS: [(&str, &[&str]); 2] = [
 /// The configuration of users, merged over the operator's defaults: first the class, then the engine. It has no key that
 /// changes identity, routing or topology, so the operator's own values can be added without a check.
 #[must_use]
-pub fn merge(class: Option<&Map<String, Value>>, engine: Option<&Map<String, Value>>) -> Map<String, Value> {
+pub(super) fn merge(class: Option<&Map<String, Value>>, engine: Option<&Map<String, Value>>) -> Map<String, Value> {
     let mut config = suggestions();
     merge::deep(&mut config, custom(class, engine));
     config
@@ -23,7 +23,7 @@ pub fn merge(class: Option<&Map<String, Value>>, engine: Option<&Map<String, Val
 
 /// The part of [`merge`] that comes from users alone.
 #[must_use]
-pub fn custom(class: Option<&Map<String, Value>>, engine: Option<&Map<String, Value>>) -> Map<String, Value> {
+pub(super) fn custom(class: Option<&Map<String, Value>>, engine: Option<&Map<String, Value>>) -> Map<String, Value> {
     let mut config = Map::new();
     for layer in [class, engine].into_iter().flatten() {
         merge::deep(&mut config, stripped(layer));

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::Defaults;
 
 pub use settings::Backend;
-pub use template::{ENGINE_CONTAINER, has_resources};
+pub(crate) use template::{ENGINE_CONTAINER, has_resources};
 
 /// The properties of the referenced instance that an engine depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,9 +61,9 @@ pub struct EffectiveEngine {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     /// The template of the class, if there is a class.
-    pub class_template: Option<PodTemplateSpec>,
+    pub(crate) class_template: Option<PodTemplateSpec>,
     /// The merged `customEngineConfig`, if there is any.
-    pub custom_config: Option<Map<String, Value>>,
+    pub(crate) custom_config: Option<Map<String, Value>>,
 }
 
 /// Merges the engine with its class and the operator's defaults, in this order of precedence.
@@ -111,7 +111,7 @@ pub(crate) fn has_ui(engine: &FireboltEngine, class: Option<&FireboltEngineClass
 /// How often an old generation is asked for its running queries; none if it is not waited for. Known without the
 /// instance, and without a class that is missing: a rollout under way runs to its end.
 #[must_use]
-pub fn drain_check(engine: &FireboltEngine, class: Option<&FireboltEngineClass>) -> Option<Duration> {
+pub(crate) fn drain_check(engine: &FireboltEngine, class: Option<&FireboltEngineClass>) -> Option<Duration> {
     settings::drain_check(class.map(|class| &class.spec), &engine.spec)
 }
 

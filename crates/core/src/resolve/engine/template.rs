@@ -9,12 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::merge::{class_then_engine, engine_first, engine_keys_win};
 
 /// The container that is the engine itself. Any other container of a template is a sidecar.
-pub const ENGINE_CONTAINER: &str = "engine";
+pub(crate) const ENGINE_CONTAINER: &str = "engine";
 
 /// One template from both layers. The first container is the engine's, named or not by either layer; sidecars of the
 /// class and then of the engine follow.
 #[must_use]
-pub fn merge(class: Option<&PodTemplateSpec>, engine: Option<&PodTemplateSpec>) -> PodTemplateSpec {
+pub(super) fn merge(class: Option<&PodTemplateSpec>, engine: Option<&PodTemplateSpec>) -> PodTemplateSpec {
     let layer = |template: Option<&PodTemplateSpec>| {
         let template = template.cloned().unwrap_or_default();
         (template.metadata.unwrap_or_default(), template.spec.unwrap_or_default())
@@ -155,7 +155,7 @@ fn resources(
 
 /// Whether there is any request, limit or claim.
 #[must_use]
-pub fn has_resources(resources: &ResourceRequirements) -> bool {
+pub(crate) fn has_resources(resources: &ResourceRequirements) -> bool {
     let named = |map: &Option<std::collections::BTreeMap<String, _>>| map.as_ref().is_some_and(|map| !map.is_empty());
     named(&resources.limits)
         || named(&resources.requests)

@@ -17,7 +17,7 @@ use crate::resolve::Defaults;
 use crate::resolve::defaults::{fill_image, runtime_default};
 
 /// The container that is the gateway itself. Any other container of a template is a sidecar.
-pub const ENVOY_CONTAINER: &str = "envoy";
+pub(crate) const ENVOY_CONTAINER: &str = "envoy";
 
 const REPLICAS: i32 = 2;
 

@@ -8,7 +8,7 @@ use crate::resolve::Defaults;
 use crate::resolve::defaults::{fill_image, runtime_default};
 
 /// The container that is the metadata service itself. Any other container of a template is a sidecar.
-pub const METADATA_CONTAINER: &str = "metadata";
+pub(crate) const METADATA_CONTAINER: &str = "metadata";
 
 /// The user and group that the metadata image runs as.
 pub(crate) const METADATA_USER: i64 = 1111;

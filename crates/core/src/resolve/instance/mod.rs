@@ -14,9 +14,11 @@ use firebolt_api::{ExternalPostgres, FireboltInstance};
 use super::Defaults;
 
 pub use credentials::credentials_hash;
-pub use gateway::{ENVOY_CONTAINER, Gateway};
+pub(crate) use gateway::ENVOY_CONTAINER;
+pub use gateway::Gateway;
+pub(crate) use metadata::METADATA_CONTAINER;
 pub(crate) use metadata::METADATA_USER;
-pub use metadata::{METADATA_CONTAINER, Metadata};
+pub use metadata::Metadata;
 
 /// The port of the metadata service.
 pub(crate) const METADATA_PORT: u16 = 7000;
@@ -86,19 +88,19 @@ fn postgres(external: Option<&ExternalPostgres>, defaults: &Defaults) -> Postgre
 impl EffectiveInstance {
     /// The endpoint of the metadata service, as host and port.
     #[must_use]
-    pub fn metadata_endpoint(&self) -> String {
+    pub(crate) fn metadata_endpoint(&self) -> String {
         format!("{}:{METADATA_PORT}", self.service_host(&self.names().metadata()))
     }
 
     /// The endpoint of the gateway, as a host.
     #[must_use]
-    pub fn gateway_endpoint(&self) -> String {
+    pub(crate) fn gateway_endpoint(&self) -> String {
         self.service_host(&self.names().gateway())
     }
 
     /// The Secret that the metadata service reads: its keys `username` and `password`.
     #[must_use]
-    pub fn credentials_secret(&self) -> String {
+    pub(crate) fn credentials_secret(&self) -> String {
         match &self.postgres {
             Postgres::Internal { .. } => self.names().postgres_credentials(),
             Postgres::External(external) => external.credentials_secret_ref.name.clone(),

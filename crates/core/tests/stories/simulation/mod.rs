@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use writes::describe;
 
 /// A story: changes to an engine and its objects, and how the operator reacts.
-pub struct Story {
+pub(crate) struct Story {
     engine: FireboltEngine,
     image: String,
     /// The field that sets the image.
@@ -48,7 +48,7 @@ enum Ending {
     CrashAfterOneWrite,
 }
 
-pub fn story(replicas: i32) -> Story {
+pub(crate) fn story(replicas: i32) -> Story {
     let began: Timestamp = "2026-11-16T08:00:00Z".parse().expect("a time");
     let mut engine = FireboltEngine::default();
     engine.metadata.name = Some("a".to_owned());
@@ -72,7 +72,7 @@ pub fn story(replicas: i32) -> Story {
 }
 
 impl Story {
-    pub fn log(self) -> String {
+    pub(crate) fn log(self) -> String {
         self.log
     }
 
@@ -82,27 +82,27 @@ impl Story {
     }
 
     /// Records a change and makes it.
-    pub fn happens(&mut self, what: &str, change: impl FnOnce(&mut Self)) -> &mut Self {
+    pub(crate) fn happens(&mut self, what: &str, change: impl FnOnce(&mut Self)) -> &mut Self {
         self.record("---", what);
         change(self);
         self
     }
 
-    pub fn replicas(&mut self, replicas: i32) -> &mut Self {
+    pub(crate) fn replicas(&mut self, replicas: i32) -> &mut Self {
         self.happens(&format!("a user sets replicas to {replicas}"), |story| {
             story.engine.spec.replicas = replicas;
             story.edited();
         })
     }
 
-    pub fn image(&mut self, image: &str) -> &mut Self {
+    pub(crate) fn image(&mut self, image: &str) -> &mut Self {
         self.happens(&format!("a user changes the image to {image}"), |story| {
             image.clone_into(&mut story.image);
             story.edited();
         })
     }
 
-    pub fn class_image(&mut self, image: &str) -> &mut Self {
+    pub(crate) fn class_image(&mut self, image: &str) -> &mut Self {
         self.happens(&format!("a user changes the image in the class to {image}"), |story| {
             image.clone_into(&mut story.image);
             story.image_field = IMAGE_OF_CLASS;
@@ -119,7 +119,7 @@ impl Story {
         self.engine.metadata.resource_version = Some(self.version.to_string());
     }
 
-    pub fn block(&mut self, cause: GateCause, message: &str) -> &mut Self {
+    pub(crate) fn block(&mut self, cause: GateCause, message: &str) -> &mut Self {
         self.blocked = Some(Gate {
             cause,
             message: message.to_owned(),
@@ -127,13 +127,13 @@ impl Story {
         self
     }
 
-    pub fn unblock(&mut self) -> &mut Self {
+    pub(crate) fn unblock(&mut self) -> &mut Self {
         self.blocked = None;
         self
     }
 
     /// From 0 to 2 replicas, idle after 30 minutes, open from 12:00 to 13:00.
-    pub fn auto_stop(&mut self) -> &mut Self {
+    pub(crate) fn auto_stop(&mut self) -> &mut Self {
         self.auto_stop = Some(AutoStop {
             enabled: true,
             active_replicas: 2,
@@ -149,7 +149,7 @@ impl Story {
         self
     }
 
-    pub fn wake(&mut self) -> &mut Self {
+    pub(crate) fn wake(&mut self) -> &mut Self {
         let requested = self.now.to_string();
         self.happens("a query requests a wake", |story| {
             let annotations = story.engine.metadata.annotations.get_or_insert_default();
@@ -158,7 +158,7 @@ impl Story {
         })
     }
 
-    pub fn lose_status(&mut self) -> &mut Self {
+    pub(crate) fn lose_status(&mut self) -> &mut Self {
         self.happens("the status is lost", |story| {
             story.engine.status = None;
             story.ready.clear();
@@ -166,22 +166,22 @@ impl Story {
         })
     }
 
-    pub fn delete(&mut self) {
+    pub(crate) fn delete(&mut self) {
         self.engine.metadata.deletion_timestamp = Some(Time(self.now));
         self.touched();
     }
 
-    pub fn lose_route(&mut self) {
+    pub(crate) fn lose_route(&mut self) {
         self.observed.routing = None;
     }
 
-    pub fn pods(&mut self, generation: i64, ready: i32) -> &mut Self {
+    pub(crate) fn pods(&mut self, generation: i64, ready: i32) -> &mut Self {
         self.happens(&format!("g{generation} has {ready} ready pods"), |story| {
             story.seen(generation).pods.ready = ready;
         })
     }
 
-    pub fn counted(&mut self, generation: i64, outcome: Drain) -> &mut Self {
+    pub(crate) fn counted(&mut self, generation: i64, outcome: Drain) -> &mut Self {
         let now = self.now;
         self.happens(
             &format!("the queries of g{generation} are counted: {outcome:?}"),
@@ -195,7 +195,7 @@ impl Story {
         )
     }
 
-    pub fn quiet(&mut self, since: Timestamp) -> &mut Self {
+    pub(crate) fn quiet(&mut self, since: Timestamp) -> &mut Self {
         let generation = self
             .engine
             .status
@@ -209,22 +209,22 @@ impl Story {
         self
     }
 
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
-    pub fn later(&mut self, seconds: i64) -> &mut Self {
+    pub(crate) fn later(&mut self, seconds: i64) -> &mut Self {
         self.now += SignedDuration::from_secs(seconds);
         self
     }
 
-    pub fn until(&mut self, time: &str) -> &mut Self {
+    pub(crate) fn until(&mut self, time: &str) -> &mut Self {
         self.now = time.parse().expect("a time");
         self
     }
 
     /// Reconciles until there is nothing to do.
-    pub fn run(&mut self) -> &mut Self {
+    pub(crate) fn run(&mut self) -> &mut Self {
         while self.reconcile(Ending::Complete) {
             self.later(1);
         }
@@ -232,7 +232,7 @@ impl Story {
     }
 
     /// As [`run`](Self::run), but the operator crashes after every write. Returns the number of crashes.
-    pub fn run_crashing(&mut self) -> usize {
+    pub(crate) fn run_crashing(&mut self) -> usize {
         let mut crashes = 0;
         loop {
             while !self.decide().writes.is_empty() {

@@ -27,7 +27,7 @@ use crate::settings::CertificateSettings;
 
 /// Why a write failed.
 #[derive(Debug, thiserror::Error)]
-pub enum CertificateWriteError {
+pub(super) enum CertificateWriteError {
     /// This process is not the leader, so it must not write.
     #[error("write: not the leader")]
     NotLeader,
@@ -56,7 +56,7 @@ pub enum CertificateWriteError {
 impl CertificateWriteError {
     /// What to do about it.
     #[must_use]
-    pub fn remedy(&self) -> &'static str {
+    pub(super) fn remedy(&self) -> &'static str {
         let code = match self {
             Self::Failed { source, .. } => match &**source {
                 kube::Error::Api(status) => status.code,
@@ -79,7 +79,7 @@ impl CertificateWriteError {
 }
 
 /// Writes the Secret and the webhook configurations.
-pub struct CertificateWriter {
+pub(super) struct CertificateWriter {
     secrets: Api<Secret>,
     validating: Api<ValidatingWebhookConfiguration>,
     mutating: Api<MutatingWebhookConfiguration>,
@@ -92,7 +92,7 @@ pub struct CertificateWriter {
 impl CertificateWriter {
     /// A writer of the objects that the settings name.
     #[must_use]
-    pub fn new(client: &Client, settings: &CertificateSettings, leadership: Leadership) -> Self {
+    pub(super) fn new(client: &Client, settings: &CertificateSettings, leadership: Leadership) -> Self {
         Self {
             secrets: Api::namespaced(client.clone(), &settings.namespace),
             validating: Api::all(client.clone()),
@@ -105,7 +105,7 @@ impl CertificateWriter {
     }
 
     /// Patches the Secret, or creates it if there is none.
-    pub async fn write_secret(
+    pub(super) async fn write_secret(
         &self,
         data: &SecretData,
         existing: Option<&Secret>,
@@ -131,7 +131,7 @@ impl CertificateWriter {
     ///
     /// From then on the operator owns a field of each webhook. A server-side apply that removes a webhook is rejected, since
     /// that field would remain without the rest: to remove or rename a webhook, delete the configuration first.
-    pub async fn inject_bundle(
+    pub(super) async fn inject_bundle(
         &self,
         webhook_type: WebhookType,
         configuration: &WebhookConfiguration,

@@ -28,16 +28,16 @@ static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(rustl
 
 /// DNS names and IP addresses in normal form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hosts(BTreeSet<String>);
+pub(super) struct Hosts(BTreeSet<String>);
 
 impl Hosts {
     /// Normalizes names as they are written in flags.
-    pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+    pub(super) fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self(names.into_iter().map(|name| normalized(name.as_ref())).collect())
     }
 
     /// All names and addresses.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 }
@@ -50,7 +50,7 @@ fn normalized(name: &str) -> String {
 /// Why a certificate and a key cannot be served. The text contains nothing of either: a key in the wrong file must not be
 /// logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyPairError {
+pub(super) enum KeyPairError {
     /// There is no certificate.
     #[error("no PEM certificate found")]
     NoCertificate,
@@ -67,7 +67,7 @@ pub enum KeyPairError {
 
 /// A serving certificate with its key.
 #[derive(Clone)]
-pub struct ServingPair {
+pub(super) struct ServingPair {
     certificate: Vec<u8>,
     key: Vec<u8>,
     certified_key: Arc<CertifiedKey>,
@@ -84,7 +84,7 @@ struct Fields {
 
 impl ServingPair {
     /// Parses both as PEM, and checks that the key matches the certificate.
-    pub fn parse(certificate: &[u8], key: &[u8]) -> Result<Self, KeyPairError> {
+    pub(super) fn parse(certificate: &[u8], key: &[u8]) -> Result<Self, KeyPairError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<_, _>>()
             .map_err(|_| KeyPairError::Certificate)?;
@@ -105,31 +105,31 @@ impl ServingPair {
 
     /// The certificate with its chain, as PEM.
     #[must_use]
-    pub fn certificate(&self) -> &[u8] {
+    pub(super) fn certificate(&self) -> &[u8] {
         &self.certificate
     }
 
     /// The private key, as PEM.
     #[must_use]
-    pub fn key(&self) -> &[u8] {
+    pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
 
     /// For a TLS server.
     #[must_use]
-    pub fn certified_key(&self) -> Arc<CertifiedKey> {
+    pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.certified_key)
     }
 
     /// The end of its validity (`notAfter`).
     #[must_use]
-    pub fn expires(&self) -> Timestamp {
+    pub(super) fn expires(&self) -> Timestamp {
         self.fields.not_after
     }
 
     /// Its subject alternative names.
     #[must_use]
-    pub fn hosts(&self) -> &Hosts {
+    pub(super) fn hosts(&self) -> &Hosts {
         &self.fields.hosts
     }
 }
@@ -181,7 +181,7 @@ fn host_of(name: &GeneralName) -> Option<String> {
 
 /// The certificate of a CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaCertificate {
+pub(super) struct CaCertificate {
     der: CertificateDer<'static>,
     not_before: Timestamp,
     not_after: Timestamp,
@@ -190,7 +190,7 @@ pub struct CaCertificate {
 impl CaCertificate {
     /// None if the certificate is not one of a CA.
     #[must_use]
-    pub fn new(der: CertificateDer<'static>) -> Option<Self> {
+    pub(super) fn new(der: CertificateDer<'static>) -> Option<Self> {
         let fields = Fields::of(&der).filter(|fields| fields.is_ca)?;
         Some(Self {
             der,
@@ -202,19 +202,19 @@ impl CaCertificate {
 
 /// CA certificates, as in `caBundle`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CaBundle(Vec<CaCertificate>);
+pub(super) struct CaBundle(Vec<CaCertificate>);
 
 impl CaBundle {
     /// Parses PEM. Certificates that are not those of a CA, or cannot be parsed, are left out.
     #[must_use]
-    pub fn parse(text: &[u8]) -> Self {
+    pub(super) fn parse(text: &[u8]) -> Self {
         let certificates = CertificateDer::pem_slice_iter(text).map_while(Result::ok);
         Self(certificates.filter_map(CaCertificate::new).collect())
     }
 
     /// As PEM.
     #[must_use]
-    pub fn to_pem(&self) -> Vec<u8> {
+    pub(super) fn to_pem(&self) -> Vec<u8> {
         let style = EncodeConfig::new().set_line_ending(LineEnding::LF);
         let encode = |ca: &CaCertificate| pem::encode_config(&Pem::new("CERTIFICATE", ca.der.to_vec()), style);
         self.0.iter().map(encode).collect::<String>().into_bytes()
@@ -222,26 +222,26 @@ impl CaBundle {
 
     /// Whether there is no CA certificate.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The CA certificates that have not expired.
     #[must_use]
-    pub fn unexpired(&self, now: Timestamp) -> Self {
+    pub(super) fn unexpired(&self, now: Timestamp) -> Self {
         Self(self.0.iter().filter(|ca| now < ca.not_after).cloned().collect())
     }
 
     /// Sorted by `notBefore`, the newest first.
     #[must_use]
-    pub fn newest_first(mut self) -> Self {
+    pub(super) fn newest_first(mut self) -> Self {
         self.0.sort_by_key(|ca| Reverse(ca.not_before));
         self
     }
 
     /// Appends the CA certificates of `other` that are missing here, up to the limit.
     #[must_use]
-    pub fn merge(mut self, other: Self) -> Self {
+    pub(super) fn merge(mut self, other: Self) -> Self {
         for ca in other.0 {
             if !self.0.contains(&ca) {
                 self.0.push(ca);
@@ -253,14 +253,14 @@ impl CaBundle {
 
     /// The CA certificates that verify the serving certificate.
     #[must_use]
-    pub fn that_verify(&self, pair: &ServingPair, now: Timestamp) -> Self {
+    pub(super) fn that_verify(&self, pair: &ServingPair, now: Timestamp) -> Self {
         let verifies = |ca: &&CaCertificate| Self(vec![(*ca).clone()]).verifies(pair, now);
         Self(self.0.iter().filter(verifies).cloned().collect())
     }
 
     /// Whether a client with this bundle accepts the serving certificate.
     #[must_use]
-    pub fn verifies(&self, pair: &ServingPair, now: Timestamp) -> bool {
+    pub(super) fn verifies(&self, pair: &ServingPair, now: Timestamp) -> bool {
         let mut roots = RootCertStore::empty();
         // The library does not check the validity of a root; the API server does.
         roots.add_parsable_certificates(self.unexpired(now).0.into_iter().map(|ca| ca.der));

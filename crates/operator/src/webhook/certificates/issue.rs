@@ -16,7 +16,7 @@ const CLOCK_SKEW: Duration = Duration::from_hours(1);
 
 /// A serving certificate and its CA.
 #[derive(Clone, Debug)]
-pub struct Issued {
+pub(super) struct Issued {
     /// The serving certificate with its key.
     pub pair: ServingPair,
     /// The CA certificate that verifies it.
@@ -25,7 +25,7 @@ pub struct Issued {
 
 /// Why no certificate could be issued.
 #[derive(Debug, thiserror::Error)]
-pub enum IssueError {
+pub(super) enum IssueError {
     /// The library rejects the parameters, most likely a host.
     #[error("issue a certificate for {hosts:?}: {source}")]
     Rejected {
@@ -44,12 +44,12 @@ pub enum IssueError {
 
 /// How far in the past `notBefore` is set.
 #[must_use]
-pub fn backdate(validity: Duration) -> Duration {
+pub(super) fn backdate(validity: Duration) -> Duration {
     CLOCK_SKEW.min(validity / 10)
 }
 
 /// Issues a CA and a serving certificate that are valid from a little before `now` until `validity` after it.
-pub fn issue(hosts: &Hosts, validity: Duration, now: Timestamp) -> Result<Issued, IssueError> {
+pub(super) fn issue(hosts: &Hosts, validity: Duration, now: Timestamp) -> Result<Issued, IssueError> {
     let names = || hosts.iter().collect::<Vec<_>>().join(", ");
     let (key, certificate, ca) =
         sign(hosts, validity, now).map_err(|source| IssueError::Rejected { hosts: names(), source })?;

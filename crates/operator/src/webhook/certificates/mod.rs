@@ -20,5 +20,6 @@ mod watched;
 mod webhook_configuration;
 
 pub use self::controller::run_controller;
-pub use self::reloader::{reload_from_files, reload_from_secret};
+pub(crate) use self::reloader::reload_from_files;
+pub use self::reloader::reload_from_secret;
 pub use self::serving::ServingCertificate;

@@ -64,7 +64,7 @@ fn serve(serving: &ServingCertificate, secret: Option<&Secret>, settings: &Certi
 }
 
 /// Serves the certificate in `tls.crt` and `tls.key` of the directory, and each new one. Runs for ever.
-pub async fn reload_from_files(directory: PathBuf, serving: Arc<ServingCertificate>) {
+pub(crate) async fn reload_from_files(directory: PathBuf, serving: Arc<ServingCertificate>) {
     let mut reloader = FileReloader {
         directory,
         serving,

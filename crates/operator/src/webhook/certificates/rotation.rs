@@ -29,21 +29,21 @@ const MAX_RECOVERY_DELAY: Duration = Duration::from_secs(10);
 
 /// What certificates are issued for, and when they are rotated.
 #[derive(Clone, Debug)]
-pub struct RotationPolicy {
+pub(super) struct RotationPolicy {
     /// The subject alternative names.
     pub hosts: Hosts,
     /// How long a certificate is valid.
     pub validity: Duration,
     /// How long a CA is in every `caBundle` before its certificate is served.
-    pub propagation_delay: Duration,
+    pub(crate) propagation_delay: Duration,
     /// The same if the Secret has no certificate to serve.
-    pub recovery_delay: Duration,
+    pub(crate) recovery_delay: Duration,
 }
 
 impl RotationPolicy {
     /// A policy with the delays that follow from the validity.
     #[must_use]
-    pub fn new(hosts: Hosts, validity: Duration) -> Self {
+    pub(super) fn new(hosts: Hosts, validity: Duration) -> Self {
         let propagation_delay = (validity / 100).clamp(MIN_PROPAGATION_DELAY, MAX_PROPAGATION_DELAY);
         Self {
             hosts,
@@ -70,7 +70,7 @@ impl RotationPolicy {
 
 /// The `caBundle` values in one of the two webhook configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InjectedBundles {
+pub(super) enum InjectedBundles {
     /// The configuration was not read yet.
     Unknown,
     /// The configuration does not exist, so it calls no webhook.
@@ -82,7 +82,7 @@ pub enum InjectedBundles {
 impl InjectedBundles {
     /// Whether every webhook has exactly this bundle.
     #[must_use]
-    pub fn are(&self, pem: &[u8]) -> bool {
+    pub(super) fn are(&self, pem: &[u8]) -> bool {
         match self {
             Self::Unknown => false,
             Self::Absent => true,
@@ -104,13 +104,13 @@ impl InjectedBundles {
 ///
 /// It is kept in memory only. A new leader waits once more, which is safe, and needs no clock that two machines agree on.
 #[derive(Clone, Debug, Default)]
-pub struct PropagationTimer {
+pub(super) struct PropagationTimer {
     since: Option<(Vec<u8>, Instant)>,
 }
 
 impl PropagationTimer {
     /// Records an observation. Returns for how long the webhooks have had the bundle; none if they do not have it.
-    pub fn update(&mut self, bundle: &CaBundle, injected: &[InjectedBundles], now: Instant) -> Option<Duration> {
+    pub(super) fn update(&mut self, bundle: &CaBundle, injected: &[InjectedBundles], now: Instant) -> Option<Duration> {
         let pem = bundle.to_pem();
         if !injected.iter().all(|bundles| bundles.are(&pem)) {
             self.since = None;
@@ -128,7 +128,7 @@ impl PropagationTimer {
 
 /// The next step of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RotationStep {
+pub(super) enum RotationStep {
     /// Wait until both configurations were read.
     WaitForSync,
     /// Issue a certificate that is served at once. Keep these CAs in the bundle.
@@ -145,7 +145,7 @@ pub enum RotationStep {
 
 /// Decides on the next step. `propagated_for` is for how long all webhooks have had the bundle of the Secret, if they do.
 #[must_use]
-pub fn next_step(
+pub(super) fn next_step(
     secret: &SecretData,
     injected: &[InjectedBundles],
     propagated_for: Option<Duration>,

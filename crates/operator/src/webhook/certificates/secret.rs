@@ -16,7 +16,7 @@ const NEXT_KEY: &str = "next.key";
 
 /// The parsed content of the Secret. A value that cannot be parsed counts as missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SecretData {
+pub(super) struct SecretData {
     /// The certificate that every replica serves.
     pub current: Option<ServingPair>,
     /// The next certificate, served once its CA has been in every `caBundle` for the propagation delay.
@@ -28,7 +28,7 @@ pub struct SecretData {
 impl SecretData {
     /// Parses the Secret. Without a Secret, everything is missing.
     #[must_use]
-    pub fn parse(secret: Option<&Secret>) -> Self {
+    pub(super) fn parse(secret: Option<&Secret>) -> Self {
         let data = secret.and_then(|secret| secret.data.as_ref());
         let value = |key| data.and_then(|data| data.get(key)).map_or(&[][..], |value| &value.0);
         Self {
@@ -40,7 +40,7 @@ impl SecretData {
 
     /// The data to patch; none removes a key. A current certificate that cannot be parsed stays until it is replaced.
     #[must_use]
-    pub fn patch(&self) -> BTreeMap<&'static str, Option<ByteString>> {
+    pub(super) fn patch(&self) -> BTreeMap<&'static str, Option<ByteString>> {
         let value = |bytes: &[u8]| Some(ByteString(bytes.to_vec()));
         let next = |part: fn(&ServingPair) -> &[u8]| self.next.as_ref().and_then(|pair| value(part(pair)));
         let mut data = BTreeMap::from([
@@ -57,7 +57,7 @@ impl SecretData {
 
     /// A new certificate that is served at once. `keep` stays in the bundle.
     #[must_use]
-    pub fn initial(issued: Issued, keep: CaBundle) -> Self {
+    pub(super) fn initial(issued: Issued, keep: CaBundle) -> Self {
         Self {
             current: Some(issued.pair),
             next: None,
@@ -67,7 +67,7 @@ impl SecretData {
 
     /// The same with a new next certificate. `keep` stays in the bundle.
     #[must_use]
-    pub fn with_next(&self, issued: Issued, keep: CaBundle) -> Self {
+    pub(super) fn with_next(&self, issued: Issued, keep: CaBundle) -> Self {
         Self {
             current: self.current.clone(),
             next: Some(issued.pair),
@@ -78,7 +78,7 @@ impl SecretData {
     /// The next certificate becomes the current one. The bundle stays: replicas serve the old certificate until they observe
     /// the new one.
     #[must_use]
-    pub fn promote(&self) -> Self {
+    pub(super) fn promote(&self) -> Self {
         Self {
             current: self.next.clone().or_else(|| self.current.clone()),
             next: None,

@@ -29,7 +29,7 @@ impl ServingCertificate {
     /// Why the webhook is not ready; none if it is. A standby replica is ready while the Secret does not exist: the leader
     /// creates it, and a leader that runs without webhooks never does.
     #[must_use]
-    pub fn missing(&self, leads: bool) -> Option<String> {
+    pub(crate) fn missing(&self, leads: bool) -> Option<String> {
         let waits = !self.is_ready() && (leads || !self.secret_missing.load(Ordering::Relaxed));
         waits.then(|| "waiting for the serving certificate of the webhook: the log has the cause".to_owned())
     }

@@ -8,7 +8,7 @@ use super::rotation::InjectedBundles;
 
 /// The type of a webhook configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WebhookType {
+pub(super) enum WebhookType {
     /// `ValidatingWebhookConfiguration`.
     Validating,
     /// `MutatingWebhookConfiguration`.
@@ -17,11 +17,11 @@ pub enum WebhookType {
 
 impl WebhookType {
     /// Both types.
-    pub const BOTH: [Self; 2] = [Self::Validating, Self::Mutating];
+    pub(super) const BOTH: [Self; 2] = [Self::Validating, Self::Mutating];
 
     /// The kind of its objects.
     #[must_use]
-    pub fn kind(self) -> &'static str {
+    pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Validating => "ValidatingWebhookConfiguration",
             Self::Mutating => "MutatingWebhookConfiguration",
@@ -31,7 +31,7 @@ impl WebhookType {
 
 /// A webhook configuration. All webhooks in it belong to the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebhookConfiguration {
+pub(super) struct WebhookConfiguration {
     /// Its `resourceVersion`.
     pub version: Option<String>,
     /// Name and `caBundle` of each webhook.
@@ -41,7 +41,7 @@ pub struct WebhookConfiguration {
 impl WebhookConfiguration {
     /// The bundles that are injected into it.
     #[must_use]
-    pub fn injected(&self) -> InjectedBundles {
+    pub(super) fn injected(&self) -> InjectedBundles {
         InjectedBundles::Present(self.webhooks.iter().map(|(_, bundle)| bundle.clone()).collect())
     }
 }

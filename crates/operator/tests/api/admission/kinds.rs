@@ -13,7 +13,7 @@ use crate::admission::testenv::AdmissionEnv;
 
 /// Checks that an answer is a no for exactly these fields.
 #[track_caller]
-pub fn assert_refused(answer: ApiResult, fields: &[&str]) {
+pub(super) fn assert_refused(answer: ApiResult, fields: &[&str]) {
     let refusal = answer.expect_err("it is refused");
     assert_eq!(refusal.fields(), fields, "{refusal:?}");
     assert_eq!((refusal.code, refusal.reason.as_str()), (422, "Invalid"), "{refusal:?}");

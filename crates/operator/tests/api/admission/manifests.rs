@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 /// The instance that engines belong to.
-pub const INSTANCE: &str = "main";
+pub(super) const INSTANCE: &str = "main";
 /// The engine of tests that have one.
-pub const ENGINE: &str = "sales";
+pub(super) const ENGINE: &str = "sales";
 /// The class of tests that have one.
-pub const CLASS: &str = "large";
+pub(super) const CLASS: &str = "large";
 
 fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
@@ -16,7 +16,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
 }
 
 /// An engine of one replica that knows its metadata service by itself.
-pub fn engine(name: &str) -> Value {
+pub(super) fn engine(name: &str) -> Value {
     let spec = json!({
         "instanceRef": INSTANCE, "replicas": 1, "metadataEndpointOverride": "metadata.example:7000",
     });
@@ -24,31 +24,31 @@ pub fn engine(name: &str) -> Value {
 }
 
 /// An engine of this class.
-pub fn engine_of(name: &str, class: &str) -> Value {
+pub(super) fn engine_of(name: &str, class: &str) -> Value {
     let mut engine = engine(name);
     engine["spec"]["engineClassRef"] = json!(class);
     engine
 }
 
 /// An engine with this template.
-pub fn engine_with(name: &str, template: &Value) -> Value {
+pub(super) fn engine_with(name: &str, template: &Value) -> Value {
     let mut engine = engine(name);
     engine["spec"]["template"] = template.clone();
     engine
 }
 
 /// A class that decides nothing.
-pub fn class(name: &str) -> Value {
+pub(super) fn class(name: &str) -> Value {
     class_with(name, &json!({}))
 }
 
 /// A class with this template.
-pub fn class_with(name: &str, template: &Value) -> Value {
+pub(super) fn class_with(name: &str, template: &Value) -> Value {
     object("FireboltEngineClass", name, &json!({ "template": template }))
 }
 
 /// An instance that nothing is made for, because the credentials of its database never come.
-pub fn instance(name: &str) -> Value {
+pub(super) fn instance(name: &str) -> Value {
     let postgres = json!({
         "host": "database.example", "database": "metadata", "credentialsSecretRef": { "name": "never-there" },
     });
@@ -60,42 +60,42 @@ pub fn instance(name: &str) -> Value {
 }
 
 /// An instance with this template of one of its components.
-pub fn instance_with(name: &str, component: &str, template: &Value) -> Value {
+pub(super) fn instance_with(name: &str, component: &str, template: &Value) -> Value {
     let mut instance = instance(name);
     instance["spec"][component]["template"] = template.clone();
     instance
 }
 
 /// A template in which a container has this field.
-pub fn container(name: &str, field: &str, value: &Value) -> Value {
+pub(super) fn container(name: &str, field: &str, value: &Value) -> Value {
     json!({ "spec": { "containers": [{ "name": name, field: value }] } })
 }
 
 /// A template whose engine container has this CPU limit.
-pub fn cpu(limit: &str) -> Value {
+pub(super) fn cpu(limit: &str) -> Value {
     container("engine", "resources", &json!({ "limits": { "cpu": limit } }))
 }
 
 /// A template that admission refuses, at [`COMMAND`].
-pub fn commanded() -> Value {
+pub(super) fn commanded() -> Value {
     container("engine", "command", &json!(["sh"]))
 }
 
 /// Where an engine or a class with the template [`commanded`] is wrong.
-pub const COMMAND: &str = "spec.template.spec.containers[engine].command";
+pub(super) const COMMAND: &str = "spec.template.spec.containers[engine].command";
 
 /// The edit that gives an object this template.
-pub fn new_template(template: &Value) -> Value {
+pub(super) fn new_template(template: &Value) -> Value {
     json!({ "spec": { "template": template } })
 }
 
 /// The edit that gives an engine another size.
-pub fn new_replicas(replicas: i32) -> Value {
+pub(super) fn new_replicas(replicas: i32) -> Value {
     json!({ "spec": { "replicas": replicas } })
 }
 
 /// The edit with which a gateway asks for an engine to wake.
-pub fn wake() -> Value {
+pub(super) fn wake() -> Value {
     let key = firebolt_api::key::Annotation::WakeRequested.key();
     json!({ "metadata": { "annotations": { key: "2026-01-01T00:00:00Z" } } })
 }

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 /// How long anything may take that should happen soon, on a machine that is busy with everything else.
-pub const TIMEOUT: Duration = Duration::from_mins(2);
+pub(super) const TIMEOUT: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(50);
 
 /// A kind of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     Engine,
     Class,
     Instance,
@@ -44,7 +44,7 @@ impl Kind {
 
 /// An answer that is a no.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub(super) struct Refusal {
     pub code: u16,
     pub reason: String,
     pub message: String,
@@ -53,16 +53,16 @@ pub struct Refusal {
 }
 
 /// What the API server answers.
-pub type ApiResult = Result<Value, Refusal>;
+pub(super) type ApiResult = Result<Value, Refusal>;
 
 impl Refusal {
     /// The fields that are wrong.
-    pub fn fields(&self) -> Vec<&str> {
+    pub(super) fn fields(&self) -> Vec<&str> {
         self.causes.iter().map(|(field, _)| field.as_str()).collect()
     }
 
     /// Whether the webhook could not be called.
-    pub fn is_unanswered(&self) -> bool {
+    pub(super) fn is_unanswered(&self) -> bool {
         self.code == 500 && self.message.contains("failed calling webhook")
     }
 
@@ -82,25 +82,25 @@ impl Refusal {
 
 /// The objects of a namespace.
 #[derive(Clone)]
-pub struct Objects {
+pub(super) struct Objects {
     client: Client,
     namespace: String,
 }
 
 impl Objects {
-    pub fn new(client: &Client, namespace: &str) -> Self {
+    pub(super) fn new(client: &Client, namespace: &str) -> Self {
         Self {
             client: client.clone(),
             namespace: namespace.to_owned(),
         }
     }
 
-    pub async fn create(&self, object: &Value) -> ApiResult {
+    pub(super) async fn create(&self, object: &Value) -> ApiResult {
         self.post(object, false).await
     }
 
     /// Asks whether the object could be created.
-    pub async fn dry_run(&self, object: &Value) -> ApiResult {
+    pub(super) async fn dry_run(&self, object: &Value) -> ApiResult {
         self.post(object, true).await
     }
 
@@ -114,12 +114,12 @@ impl Objects {
     }
 
     /// Changes an object by a merge patch.
-    pub async fn edit(&self, kind: Kind, name: &str, edit: &Value) -> ApiResult {
+    pub(super) async fn edit(&self, kind: Kind, name: &str, edit: &Value) -> ApiResult {
         self.merge(kind, name, edit, PatchParams::default()).await
     }
 
     /// Asks whether an object could be changed.
-    pub async fn dry_run_edit(&self, kind: Kind, name: &str, edit: &Value) -> ApiResult {
+    pub(super) async fn dry_run_edit(&self, kind: Kind, name: &str, edit: &Value) -> ApiResult {
         self.merge(kind, name, edit, PatchParams::default().dry_run()).await
     }
 
@@ -128,7 +128,7 @@ impl Objects {
     }
 
     /// Changes the size of an engine as `kubectl scale` does.
-    pub async fn scale(&self, name: &str, replicas: i32) -> Result<(), Refusal> {
+    pub(super) async fn scale(&self, name: &str, replicas: i32) -> Result<(), Refusal> {
         let (parameters, patch) = (PatchParams::default(), json!({ "spec": { "replicas": replicas } }));
         let scaled = self
             .api(Kind::Engine)
@@ -137,31 +137,31 @@ impl Objects {
         scaled.map(drop).map_err(Refusal::from_error)
     }
 
-    pub async fn delete(&self, kind: Kind, name: &str) -> Result<(), Refusal> {
+    pub(super) async fn delete(&self, kind: Kind, name: &str) -> Result<(), Refusal> {
         let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
         deleted.map(drop).map_err(Refusal::from_error)
     }
 
     /// Deletes every object of a kind in one request.
-    pub async fn delete_all(&self, kind: Kind) -> Result<(), Refusal> {
+    pub(super) async fn delete_all(&self, kind: Kind) -> Result<(), Refusal> {
         let (how, which) = (DeleteParams::default(), ListParams::default());
         let deleted = self.api(kind).delete_collection(&how, &which).await;
         deleted.map(drop).map_err(Refusal::from_error)
     }
 
-    pub async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+    pub(super) async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
         let found = self.api(kind).get_opt(name).await.expect("get an object");
         found.map(|found| serde_json::to_value(found).expect("an object is JSON"))
     }
 
     /// Waits until there is no such object.
-    pub async fn wait_until_gone(&self, kind: Kind, name: &str) {
+    pub(super) async fn wait_until_gone(&self, kind: Kind, name: &str) {
         let gone = async || self.get(kind, name).await.is_none().then_some(());
         eventually(&format!("{kind:?} {name} is gone"), gone).await;
     }
 
     /// What an engine says about itself, once it is for this reason.
-    pub async fn wait_for_reason(&self, engine: &str, reason: &str) -> Condition {
+    pub(super) async fn wait_for_reason(&self, engine: &str, reason: &str) -> Condition {
         let said = async || {
             let engine: FireboltEngine = serde_json::from_value(self.get(Kind::Engine, engine).await?).unwrap();
             let conditions = engine.status?.conditions;
@@ -182,7 +182,7 @@ fn answer(answer: kube::Result<DynamicObject>) -> ApiResult {
 }
 
 /// Asks until there is an answer.
-pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = ask().await {

@@ -20,15 +20,15 @@ use crate::support::{OPERATOR_NAMESPACE, Operator, namespace, prepare};
 
 const WEBHOOKS: &str = include_str!("../../../../../deploy/webhooks.yaml");
 /// Where nobody listens.
-pub const NOBODY: &str = "127.0.0.1:1";
+pub(super) const NOBODY: &str = "127.0.0.1:1";
 
 /// A process of the operator, and where it answers the API server.
-pub struct Replica {
+pub(super) struct Replica {
     pub operator: Operator,
     pub address: String,
 }
 
-pub struct AdmissionEnv {
+pub(super) struct AdmissionEnv {
     pub cluster: Cluster,
     pub client: Client,
     /// Also the name of the registrations and of the Secret with the certificate.
@@ -49,19 +49,19 @@ impl Deref for AdmissionEnv {
 
 impl AdmissionEnv {
     /// An operator whose webhooks are called.
-    pub async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
     /// The same, with more flags than usual.
-    pub async fn start_with(more: &[&str]) -> Self {
+    pub(super) async fn start_with(more: &[&str]) -> Self {
         let mut env = Self::bare().await;
         env.admit_with(more).await;
         env
     }
 
     /// A namespace without webhooks and without an operator.
-    pub async fn bare() -> Self {
+    pub(super) async fn bare() -> Self {
         let cluster = Cluster::attach();
         let kubeconfig = prepare(&cluster).await;
         let (client, namespace) = (cluster.client().await.unwrap(), namespace(&cluster).await);
@@ -78,14 +78,14 @@ impl AdmissionEnv {
     }
 
     /// Starts an operator, registers it, and waits until it is asked.
-    pub async fn admit_with(&mut self, more: &[&str]) {
+    pub(super) async fn admit_with(&mut self, more: &[&str]) {
         self.start_replica(more);
         self.register(&self.replicas[0].address).await;
         self.wait_for_admission().await;
     }
 
     /// Starts one more replica.
-    pub fn start_replica(&mut self, more: &[&str]) {
+    pub(super) fn start_replica(&mut self, more: &[&str]) {
         let name = self.namespace.as_str();
         let flags = [
             "--namespaces",
@@ -105,28 +105,28 @@ impl AdmissionEnv {
     }
 
     /// The replica of tests that have one.
-    pub fn operator(&self) -> &Operator {
+    pub(super) fn operator(&self) -> &Operator {
         &self.replicas[0].operator
     }
 
     /// Registers the shipped webhooks for this namespace, at this address.
-    pub async fn register(&self, address: &str) {
+    pub(super) async fn register(&self, address: &str) {
         self.register_for(address, &[&self.namespace]).await;
     }
 
     /// The same for several namespaces.
-    pub async fn register_for(&self, address: &str, namespaces: &[&str]) {
+    pub(super) async fn register_for(&self, address: &str, namespaces: &[&str]) {
         self.register_validating(address, namespaces).await;
         self.register_mutating(address, namespaces).await;
     }
 
-    pub async fn register_validating(&self, address: &str, namespaces: &[&str]) {
+    pub(super) async fn register_validating(&self, address: &str, namespaces: &[&str]) {
         let [validating, _] = self.registrations(address, namespaces);
         let typed = serde_json::from_value(validating).unwrap();
         self.validating().create(&PostParams::default(), &typed).await.unwrap();
     }
 
-    pub async fn register_mutating(&self, address: &str, namespaces: &[&str]) {
+    pub(super) async fn register_mutating(&self, address: &str, namespaces: &[&str]) {
         let [_, mutating] = self.registrations(address, namespaces);
         let typed = serde_json::from_value(mutating).unwrap();
         self.mutating().create(&PostParams::default(), &typed).await.unwrap();
@@ -148,7 +148,7 @@ impl AdmissionEnv {
     }
 
     /// Waits until the API server calls both webhooks and gets responses.
-    pub async fn wait_for_admission(&self) {
+    pub(super) async fn wait_for_admission(&self) {
         let bad = engine_of(ENGINE, "missing");
         let refused = async || {
             let refusal = self.dry_run(&bad).await.err()?;
@@ -163,38 +163,38 @@ impl AdmissionEnv {
     }
 
     /// Creates what has to be accepted.
-    pub async fn has(&self, objects: &[Value]) {
+    pub(super) async fn has(&self, objects: &[Value]) {
         for object in objects {
             self.create(object).await.unwrap();
         }
     }
 
     /// Creates the instance that engines refer to.
-    pub async fn has_instance(&self) {
+    pub(super) async fn has_instance(&self) {
         self.has(&[instance(INSTANCE)]).await;
     }
 
     /// Runs kubectl here as an administrator, and returns what it printed or complained about.
-    pub fn kubectl(&self, arguments: &[&str], input: &str) -> Result<String, String> {
+    pub(super) fn kubectl(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let here = [&["--namespace", self.namespace.as_str()], arguments].concat();
         let printed = self.cluster.kubectl_with_input(&here, input);
         printed.map_err(|error| error.to_string())
     }
 
-    pub fn validating(&self) -> Api<ValidatingWebhookConfiguration> {
+    pub(super) fn validating(&self) -> Api<ValidatingWebhookConfiguration> {
         Api::all(self.client.clone())
     }
 
-    pub fn mutating(&self) -> Api<MutatingWebhookConfiguration> {
+    pub(super) fn mutating(&self) -> Api<MutatingWebhookConfiguration> {
         Api::all(self.client.clone())
     }
 
-    pub fn secrets(&self) -> Api<Secret> {
+    pub(super) fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.client.clone(), OPERATOR_NAMESPACE)
     }
 
     /// Whom the first webhook trusts.
-    pub async fn bundle(&self) -> Vec<u8> {
+    pub(super) async fn bundle(&self) -> Vec<u8> {
         let configuration = self.validating().get(&self.namespace).await.unwrap();
         let webhook = configuration.webhooks.unwrap_or_default().swap_remove(0);
         webhook

@@ -20,7 +20,7 @@ struct Tally {
 }
 
 /// The users. They end when it is dropped.
-pub struct Traffic {
+pub(super) struct Traffic {
     tally: Arc<Mutex<Tally>>,
     users: JoinSet<()>,
     begun: Instant,
@@ -28,7 +28,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Starts as many requests per second, for the engine [`ENGINE`], which exists, and for others. Nothing is stored.
-    pub async fn start(env: &AdmissionEnv, rate: u32) -> Self {
+    pub(super) async fn start(env: &AdmissionEnv, rate: u32) -> Self {
         let (tally, mut users) = (Arc::<Mutex<Tally>>::default(), JoinSet::new());
         for user in 0..CONNECTIONS {
             let client = env.cluster.client().await.unwrap();
@@ -44,14 +44,14 @@ impl Traffic {
     }
 
     /// Waits until so many more requests were accepted.
-    pub async fn wait_for(&self, more: u32) {
+    pub(super) async fn wait_for(&self, more: u32) {
         let enough = self.accepted() + more;
         let reached = async || (self.accepted() >= enough || !self.failures().is_empty()).then_some(());
         eventually("requests are accepted", reached).await;
     }
 
     /// Ends it, fails if any request did, and returns how many were accepted and how many per second.
-    pub async fn end(mut self) -> (u32, f64) {
+    pub(super) async fn end(mut self) -> (u32, f64) {
         let took = self.begun.elapsed();
         self.users.shutdown().await;
         let failures = self.failures();

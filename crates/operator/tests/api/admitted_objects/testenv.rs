@@ -29,11 +29,11 @@ use tokio::time::timeout;
 use crate::support::{OPERATOR_NAMESPACE, SOON, namespace, prepare};
 
 /// The instance of all engines.
-pub const INSTANCE: &str = "main";
+pub(super) const INSTANCE: &str = "main";
 const ENGINES: &str = "apis/compute.firebolt.io/v1alpha1/namespaces";
 
 /// Everything that a question needs.
-pub struct WebhookEnv {
+pub(super) struct WebhookEnv {
     pub client: Client,
     pub namespace: String,
     pub settings: Arc<Settings>,
@@ -44,7 +44,7 @@ pub struct WebhookEnv {
 
 /// Whether the validator can make dry runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DryRuns {
+pub(super) enum DryRuns {
     Work,
     /// The API server rejects them for reasons of its own.
     Fail,
@@ -52,7 +52,7 @@ pub enum DryRuns {
 
 impl WebhookEnv {
     /// The validator has real caches and a real client.
-    pub async fn start(dry_runs: DryRuns) -> Self {
+    pub(super) async fn start(dry_runs: DryRuns) -> Self {
         let cluster = Cluster::attach();
         prepare(&cluster).await;
         let (client, namespace) = (cluster.client().await.unwrap(), namespace(&cluster).await);
@@ -86,7 +86,7 @@ impl WebhookEnv {
 
     /// What the API server would store, with schema and defaults applied. None if the schema rejects it, so that the
     /// webhook is not called.
-    pub async fn store(&self, kind: &str, name: &str, specification: &Value, for_real: bool) -> Option<Value> {
+    pub(super) async fn store(&self, kind: &str, name: &str, specification: &Value, for_real: bool) -> Option<Value> {
         let object = json!({ "metadata": { "name": name }, "spec": specification });
         match post(&self.client, &self.namespace, kind, &object, !for_real).await {
             Ok(stored) => Some(stored),
@@ -98,7 +98,7 @@ impl WebhookEnv {
     }
 
     /// Calls the webhook with a request to create an object.
-    pub async fn ask(&self, kind: &str, object: &Value) -> AdmissionAnswer {
+    pub(super) async fn ask(&self, kind: &str, object: &Value) -> AdmissionAnswer {
         let review = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
             "request": {
@@ -125,14 +125,14 @@ impl WebhookEnv {
 
 /// What the webhook says.
 #[derive(Debug, PartialEq, Eq)]
-pub enum AdmissionAnswer {
+pub(super) enum AdmissionAnswer {
     Accepted,
     Refused(Vec<Cause>),
 }
 
 /// One reason of a refusal.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Cause {
+pub(super) struct Cause {
     pub field: String,
     pub message: String,
 }

@@ -25,7 +25,7 @@ const BUSY: Answer = Answer::Queries {
 };
 
 /// An engine in a phase. A rollout goes from generation 0 to generation 1, and a stable engine has generation 0.
-pub struct HeldEngine {
+pub(super) struct HeldEngine {
     pub proxied: ProxiedEnv,
     pub phase: EnginePhase,
     rule: Option<Rule>,
@@ -33,12 +33,12 @@ pub struct HeldEngine {
 
 impl HeldEngine {
     /// An engine without anything special.
-    pub async fn of(phase: EnginePhase) -> Self {
+    pub(super) async fn of(phase: EnginePhase) -> Self {
         Self::on(ProxiedEnv::start().await, phase, engine(ENGINE)).await
     }
 
     /// This engine, in an environment whose operator runs.
-    pub async fn on(proxied: ProxiedEnv, phase: EnginePhase, engine: Engine) -> Self {
+    pub(super) async fn on(proxied: ProxiedEnv, phase: EnginePhase, engine: Engine) -> Self {
         let replicas = i32::from(phase != EnginePhase::Stopped);
         proxied.env.create(&engine.replicas(replicas).0).await;
         proxied.env.wait_for_generation(ENGINE, 0).await;
@@ -76,16 +76,16 @@ impl HeldEngine {
         }
     }
 
-    pub fn env(&self) -> &TestEnv {
+    pub(super) fn env(&self) -> &TestEnv {
         &self.proxied.env
     }
 
     /// The newest generation.
-    pub fn current(&self) -> i64 {
+    pub(super) fn current(&self) -> i64 {
         i64::from(!self.is_at_rest())
     }
 
-    pub fn is_at_rest(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         match self.phase {
             EnginePhase::Stable | EnginePhase::Stopped => true,
             EnginePhase::Creating | EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning => false,
@@ -93,25 +93,25 @@ impl HeldEngine {
     }
 
     /// Whether the operator acts in this phase, so that its reaction can be awaited.
-    pub fn is_awake(&self) -> bool {
+    pub(super) fn is_awake(&self) -> bool {
         self.rule.is_none()
     }
 
     /// Lets an operator that stands still go on. Pods stay as they are.
-    pub fn resume(&self) {
+    pub(super) fn resume(&self) {
         if let Some(rule) = &self.rule {
             rule.release();
         }
     }
 
     /// Lets the phase end.
-    pub fn pass(&self) {
+    pub(super) fn pass(&self) {
         self.env().node.forget(&self.env().namespace);
         self.resume();
     }
 
     /// Waits until the engine is stable with all objects of this generation and no others.
-    pub async fn rests_at(&self, generation: i64, shape: &Value) {
+    pub(super) async fn rests_at(&self, generation: i64, shape: &Value) {
         let env = self.env();
         env.wait_for_generation(ENGINE, generation).await;
         let expected = BTreeSet::from([
@@ -137,7 +137,7 @@ impl HeldEngine {
     ///
     /// What is there is walked through in the order in which it was last written; with the engine as the last, it is
     /// all there when the engine is read.
-    pub async fn watch(&self) -> Invariants {
+    pub(super) async fn watch(&self) -> Invariants {
         let env = self.env();
         let touch = json!({ "metadata": { "annotations": { "example.com/touched": unique("at") } } });
         env.edit_engine(ENGINE, touch).await;
@@ -147,7 +147,7 @@ impl HeldEngine {
     }
 
     /// The objects that the operator deleted after this number of writes.
-    pub fn deleted_since(&self, writes: usize) -> Vec<String> {
+    pub(super) fn deleted_since(&self, writes: usize) -> Vec<String> {
         let journal = self.proxied.proxy.writes();
         let deletes = journal[writes..].iter().filter(|write| write.call.verb == Verb::Delete);
         deletes.filter_map(|write| write.call.name.clone()).collect()
@@ -173,7 +173,7 @@ async fn objects(env: &TestEnv) -> BTreeSet<String> {
 
 /// What the children of a generation ask for, with neither its number nor the tag of its image: generations of the same
 /// specification have the same shape, whatever happened before. None if a child is missing or on its way out.
-pub async fn shape(env: &TestEnv, generation: i64) -> Option<Value> {
+pub(super) async fn shape(env: &TestEnv, generation: i64) -> Option<Value> {
     let names = EngineNames(ENGINE);
     let set = part::<StatefulSet>(env, &names.stateful_set(generation)).await?;
     let config = part::<ConfigMap>(env, &names.config_map(generation)).await?;
@@ -212,7 +212,7 @@ async fn part<K: Namespaced>(env: &TestEnv, name: &str) -> Option<Value> {
 }
 
 /// The pods of a generation, by UID: other ones under the same names are not the same.
-pub async fn pods(env: &TestEnv, generation: i64) -> BTreeSet<String> {
+pub(super) async fn pods(env: &TestEnv, generation: i64) -> BTreeSet<String> {
     let number = generation.to_string();
     let pods = env.list::<Pod>().await;
     let own = pods
@@ -222,6 +222,6 @@ pub async fn pods(env: &TestEnv, generation: i64) -> BTreeSet<String> {
 }
 
 /// The edit that gives the engine back what it had at first.
-pub fn original_image() -> Value {
+pub(super) fn original_image() -> Value {
     new_image(IMAGE)
 }

@@ -6,7 +6,7 @@ use axum::http::{Method, Uri};
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verb {
+pub(crate) enum Verb {
     Create,
     Update,
     Patch,
@@ -18,7 +18,7 @@ pub enum Verb {
 
 impl Verb {
     /// Whether it changes anything.
-    pub fn writes(self) -> bool {
+    pub(crate) fn writes(self) -> bool {
         match self {
             Self::Create | Self::Update | Self::Patch | Self::Delete => true,
             Self::Get | Self::List | Self::Watch => false,
@@ -28,7 +28,7 @@ impl Verb {
 
 /// One request, as far as tests tell them apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Call {
+pub(crate) struct Call {
     pub verb: Verb,
     /// The plural, as in `statefulsets`.
     pub resource: String,
@@ -52,7 +52,7 @@ impl fmt::Display for Call {
 impl Call {
     /// Reads a request; none for addresses that name no resource, such as `/version`. The name of an object that is
     /// created is in its body, which is JSON.
-    pub fn of(method: &Method, uri: &Uri, body: &[u8]) -> Option<Self> {
+    pub(crate) fn of(method: &Method, uri: &Uri, body: &[u8]) -> Option<Self> {
         let mut path = uri.path().split('/').filter(|segment| !segment.is_empty());
         match path.next()? {
             "api" => path.nth(0)?,
@@ -89,7 +89,7 @@ impl Call {
     }
 
     /// Whether it writes anything but leases and events.
-    pub fn is_write(&self) -> bool {
+    pub(crate) fn is_write(&self) -> bool {
         self.verb.writes() && !["leases", "events"].contains(&self.resource.as_str())
     }
 }
@@ -100,7 +100,7 @@ fn name_in(body: &[u8]) -> Option<String> {
 }
 
 /// The value of a parameter of the query.
-pub fn parameter(uri: &Uri, name: &str) -> Option<String> {
+pub(super) fn parameter(uri: &Uri, name: &str) -> Option<String> {
     uri.query()?.split('&').find_map(|pair| {
         let (key, value) = pair.split_once('=')?;
         (key == name).then(|| value.replace("%2F", "/").replace("%3D", "=").replace("%2C", ","))
@@ -108,7 +108,7 @@ pub fn parameter(uri: &Uri, name: &str) -> Option<String> {
 }
 
 /// The address of a list at an earlier resource version. A page after the first is of that version already.
-pub fn as_of(uri: &Uri, version: &str) -> Uri {
+pub(super) fn as_of(uri: &Uri, version: &str) -> Uri {
     if parameter(uri, "continue").is_some() {
         return uri.clone();
     }

@@ -27,15 +27,15 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-pub use self::call::{Call, Verb};
-pub use self::rule::{Fault, Match, Rule, answer, every, writes};
-pub use self::watches::Disturbance;
+pub(crate) use self::call::{Call, Verb};
+pub(crate) use self::rule::{Fault, Match, Rule, answer, every, writes};
+pub(crate) use self::watches::Disturbance;
 use self::watches::Watches;
 use crate::support::SOON;
 
 /// The connection ends without a response, or in the middle of one.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut;
+pub(crate) struct Cut;
 
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -47,7 +47,7 @@ impl std::error::Error for Cut {}
 
 /// A write request of the operator.
 #[derive(Clone, Debug)]
-pub struct ProxiedWrite {
+pub(crate) struct ProxiedWrite {
     pub call: Call,
     /// When it was received.
     pub at: Instant,
@@ -56,7 +56,7 @@ pub struct ProxiedWrite {
 
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// Not known yet.
     Pending,
     /// The API server responded with this status, whether or not the operator received it.
@@ -69,7 +69,7 @@ pub enum Outcome {
 
 impl ProxiedWrite {
     /// Whether it was carried out.
-    pub fn is_stored(&self) -> bool {
+    pub(crate) fn is_stored(&self) -> bool {
         match self.outcome {
             Outcome::Answered(code) => (200..300).contains(&code),
             Outcome::Pending | Outcome::Refused(_) | Outcome::Cut => false,
@@ -78,7 +78,7 @@ impl ProxiedWrite {
 }
 
 /// A running proxy. It ends when it is dropped, and with it every connection.
-pub struct Proxy {
+pub(crate) struct Proxy {
     shared: Arc<Shared>,
     /// Speaks as the administrator, for what the operator may not ask.
     admin: Client,
@@ -96,7 +96,7 @@ struct Shared {
 
 impl Proxy {
     /// Starts one that speaks as the bearer of `kubeconfig`.
-    pub fn start(cluster: &Cluster, kubeconfig: &Path) -> Self {
+    pub(crate) fn start(cluster: &Cluster, kubeconfig: &Path) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -126,13 +126,13 @@ impl Proxy {
     }
 
     /// The kubeconfig of a client of the proxy.
-    pub fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")
     }
 
     /// Injects the fault into the requests that match. If several rules match, the oldest one applies; all of them
     /// count the request.
-    pub fn on(&self, matcher: Match, fault: Fault) -> Rule {
+    pub(crate) fn on(&self, matcher: Match, fault: Fault) -> Rule {
         let rule = Rule::new(matcher, fault);
         self.shared.rules.lock().unwrap().push(rule.clone());
         rule
@@ -140,7 +140,7 @@ impl Proxy {
 
     /// Holds up the caches of one kind, by its plural: no watch delivers anything, and what fills a cache anew is the
     /// state of now. Single objects and lists for one engine are answered as ever.
-    pub fn freeze(&self, resource: &str) {
+    pub(crate) fn freeze(&self, resource: &str) {
         let admin = self.admin.clone();
         let newest = async move {
             let request = axum::http::Request::get("/api/v1/namespaces?limit=1").body(Vec::new());
@@ -152,27 +152,27 @@ impl Proxy {
     }
 
     /// Delivers what was held up, in order, and everything after it.
-    pub fn thaw(&self, resource: &str) {
+    pub(crate) fn thaw(&self, resource: &str) {
         self.shared.watches.thaw(resource);
     }
 
     /// Disturbs every running watch of a kind, and returns their number.
-    pub fn disturb(&self, resource: &str, disturbance: Disturbance) -> usize {
+    pub(crate) fn disturb(&self, resource: &str, disturbance: Disturbance) -> usize {
         self.shared.watches.disturb(resource, disturbance)
     }
 
     /// The writes so far, in the order of their requests, without leases and events.
-    pub fn writes(&self) -> Vec<ProxiedWrite> {
+    pub(crate) fn writes(&self) -> Vec<ProxiedWrite> {
         self.shared.journal.lock().unwrap().clone()
     }
 
     /// Waits until the writes are as described. The description is for the failure.
-    pub fn wait_for_writes(&self, what: &str, are: impl Fn(&[ProxiedWrite]) -> bool) -> Vec<ProxiedWrite> {
+    pub(crate) fn wait_for_writes(&self, what: &str, are: impl Fn(&[ProxiedWrite]) -> bool) -> Vec<ProxiedWrite> {
         self.wait_for_writes_within(SOON, what, are)
     }
 
     /// Like [`Proxy::wait_for_writes`], for what takes its time.
-    pub fn wait_for_writes_within(
+    pub(crate) fn wait_for_writes_within(
         &self,
         within: Duration,
         what: &str,

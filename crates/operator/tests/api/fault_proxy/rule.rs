@@ -10,7 +10,7 @@ use super::watches::Disturbance;
 
 /// What happens to a request.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The proxy responds with this status and does not forward it.
     Answer { code: u16, retry_after: Option<u64> },
     /// It is forwarded and processed, and the connection ends without a response.
@@ -27,7 +27,7 @@ pub enum Fault {
 }
 
 /// Refused, with nothing said about when to try again.
-pub fn answer(code: u16) -> Fault {
+pub(crate) fn answer(code: u16) -> Fault {
     Fault::Answer {
         code,
         retry_after: None,
@@ -36,7 +36,7 @@ pub fn answer(code: u16) -> Fault {
 
 /// A description of requests, as in `writes().of("services").nth(2)`.
 #[derive(Clone, Debug)]
-pub struct Match {
+pub(crate) struct Match {
     verb: Option<Verb>,
     resource: Option<String>,
     subresource: Option<String>,
@@ -62,7 +62,7 @@ enum Which {
 }
 
 /// Every write but those of leases and events.
-pub fn writes() -> Match {
+pub(crate) fn writes() -> Match {
     Match {
         verb: None,
         resource: None,
@@ -74,7 +74,7 @@ pub fn writes() -> Match {
 }
 
 /// Every request of one kind.
-pub fn every(verb: Verb, resource: &str) -> Match {
+pub(crate) fn every(verb: Verb, resource: &str) -> Match {
     Match {
         verb: Some(verb),
         ..writes().of(resource)
@@ -83,7 +83,7 @@ pub fn every(verb: Verb, resource: &str) -> Match {
 
 impl Match {
     /// Only of this kind, by its plural.
-    pub fn of(self, resource: &str) -> Self {
+    pub(crate) fn of(self, resource: &str) -> Self {
         Self {
             resource: Some(resource.to_owned()),
             ..self
@@ -91,7 +91,7 @@ impl Match {
     }
 
     /// Only of the status subresource.
-    pub fn status(self) -> Self {
+    pub(crate) fn status(self) -> Self {
         Self {
             subresource: Some("status".to_owned()),
             ..self
@@ -99,7 +99,7 @@ impl Match {
     }
 
     /// Only of the object of this name.
-    pub fn named(self, name: &str) -> Self {
+    pub(crate) fn named(self, name: &str) -> Self {
         Self {
             name: Some(name.to_owned()),
             ..self
@@ -107,7 +107,7 @@ impl Match {
     }
 
     /// Only the nth, counted from one.
-    pub fn nth(self, n: usize) -> Self {
+    pub(crate) fn nth(self, n: usize) -> Self {
         let which = Which::Some {
             passed: n - 1,
             count: 1,
@@ -116,13 +116,13 @@ impl Match {
     }
 
     /// Only the next few.
-    pub fn next(self, count: usize) -> Self {
+    pub(crate) fn next(self, count: usize) -> Self {
         let which = Which::Some { passed: 0, count };
         Self { which, ..self }
     }
 
     /// Only if the body contains this text.
-    pub fn saying(self, text: &str) -> Self {
+    pub(crate) fn saying(self, text: &str) -> Self {
         Self {
             text: Some(text.to_owned()),
             ..self
@@ -130,7 +130,7 @@ impl Match {
     }
 
     /// So many in a row of each object and verb, after which one passes, and so on; so many pass at first.
-    pub fn in_a_row(self, count: usize, passed: usize) -> Self {
+    pub(crate) fn in_a_row(self, count: usize, passed: usize) -> Self {
         let which = Which::InARow { passed, count };
         Self { which, ..self }
     }
@@ -148,7 +148,7 @@ impl Match {
 
 /// A rule in force, and the handle by which a test follows and ends it.
 #[derive(Clone, Debug)]
-pub struct Rule(Arc<State>);
+pub(crate) struct Rule(Arc<State>);
 
 #[derive(Debug)]
 struct State {
@@ -210,24 +210,24 @@ impl Rule {
     }
 
     /// How many requests it has happened to.
-    pub fn struck(&self) -> usize {
+    pub(crate) fn struck(&self) -> usize {
         *self.0.struck.borrow()
     }
 
     /// Waits until it has happened to a request. With [`Fault::HoldResponse`] that has been carried out by then.
-    pub async fn happened(&self) {
+    pub(crate) async fn happened(&self) {
         let mut struck = self.0.struck.subscribe();
         let happened = struck.wait_for(|struck| *struck > 0).await;
         happened.expect("the sender is part of this rule");
     }
 
     /// Lets go of what is held, and of what would be.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         self.0.released.send_replace(true);
     }
 
     /// Strikes no more. What is held stays held.
-    pub fn remove(&self) {
+    pub(crate) fn remove(&self) {
         self.0.counts.lock().unwrap().removed = true;
     }
 }

@@ -11,7 +11,7 @@ use super::Cut;
 
 /// What becomes of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disturbance {
+pub(crate) enum Disturbance {
     /// It stays open and sends no more events.
     Silence,
     /// It ends as if its time were over.
@@ -27,7 +27,7 @@ type Frozen = BTreeMap<String, String>;
 
 /// All watches of one proxy.
 #[derive(Clone, Debug)]
-pub struct Watches(Arc<Shared>);
+pub(super) struct Watches(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -42,29 +42,29 @@ struct Running {
 }
 
 impl Watches {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(Arc::new(Shared {
             running: Mutex::default(),
             frozen: watch::Sender::new(Frozen::new()),
         }))
     }
 
-    pub fn freeze(&self, resource: &str, version: String) {
+    pub(super) fn freeze(&self, resource: &str, version: String) {
         let frozen = &self.0.frozen;
         frozen.send_modify(|frozen| drop(frozen.insert(resource.to_owned(), version)));
     }
 
-    pub fn thaw(&self, resource: &str) {
+    pub(super) fn thaw(&self, resource: &str) {
         self.0.frozen.send_modify(|frozen| drop(frozen.remove(resource)));
     }
 
     /// The version as of which a cache of this kind is filled, if that is not the latest.
-    pub fn frozen_at(&self, resource: &str) -> Option<String> {
+    pub(super) fn frozen_at(&self, resource: &str) -> Option<String> {
         self.0.frozen.borrow().get(resource).cloned()
     }
 
     /// Disturbs every running watch of a kind, and returns their number.
-    pub fn disturb(&self, resource: &str, disturbance: Disturbance) -> usize {
+    pub(super) fn disturb(&self, resource: &str, disturbance: Disturbance) -> usize {
         let mut running = self.0.running.lock().unwrap();
         running.retain(|watch| !watch.disturb.is_closed());
         let of_kind: Vec<_> = running.iter().filter(|watch| watch.resource == resource).collect();
@@ -75,7 +75,7 @@ impl Watches {
     }
 
     /// The body of a watch for the operator, from the body of the one for the proxy.
-    pub fn relay(&self, resource: &str, upstream: Body, disturbance: Option<Disturbance>) -> Body {
+    pub(super) fn relay(&self, resource: &str, upstream: Body, disturbance: Option<Disturbance>) -> Body {
         let (disturb, disturbed) = watch::channel(disturbance);
         self.0.running.lock().unwrap().push(Running {
             resource: resource.to_owned(),

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use super::testenv::InstanceEnv;
 
 /// Kind, rest of the name and component of everything that is made for an instance, in the order in which it is made.
-pub const CHILDREN: [(&str, &str, &str); 13] = [
+pub(super) const CHILDREN: [(&str, &str, &str); 13] = [
     ("Secret", "metadata-postgres-creds", "postgres"),
     ("StatefulSet", "metadata-pg", "postgres"),
     ("Service", "metadata-pg", "postgres"),
@@ -48,30 +48,30 @@ fn resource(kind: &str) -> ApiResource {
 
 impl InstanceEnv {
     /// All objects of a kind in the namespace.
-    pub fn any(&self, kind: &str) -> Api<DynamicObject> {
+    pub(super) fn any(&self, kind: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource(kind))
     }
 
     /// The object, if it is there.
-    pub async fn find(&self, kind: &str, name: &str) -> Option<DynamicObject> {
+    pub(super) async fn find(&self, kind: &str, name: &str) -> Option<DynamicObject> {
         self.any(kind).get_opt(name).await.unwrap()
     }
 
     /// The object, which has to be there.
-    pub async fn known(&self, kind: &str, name: &str) -> DynamicObject {
+    pub(super) async fn known(&self, kind: &str, name: &str) -> DynamicObject {
         let found = self.find(kind, name).await;
         found.unwrap_or_else(|| panic!("there is no {kind} {name}"))
     }
 
     /// Deletes an object, and says which one it was.
-    pub async fn remove(&self, kind: &str, name: &str) -> String {
+    pub(super) async fn remove(&self, kind: &str, name: &str) -> String {
         let uid = self.known(kind, name).await.uid().expect("a stored object has a UID");
         self.any(kind).delete(name, &DeleteParams::default()).await.unwrap();
         uid
     }
 
     /// Changes one value of an object, given by its path.
-    pub async fn change(&self, kind: &str, name: &str, path: &str, value: &Value) {
+    pub(super) async fn change(&self, kind: &str, name: &str, path: &str, value: &Value) {
         let change = json!([{ "op": "replace", "path": path, "value": value }]);
         let change: Patch<()> = Patch::Json(serde_json::from_value(change).expect("a patch"));
         let done = self.any(kind).patch(name, &PatchParams::default(), &change).await;
@@ -79,7 +79,7 @@ impl InstanceEnv {
     }
 
     /// Changes an object with a merge patch.
-    pub async fn merge(&self, kind: &str, name: &str, patch: Value) {
+    pub(super) async fn merge(&self, kind: &str, name: &str, patch: Value) {
         let done = self
             .any(kind)
             .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
@@ -88,7 +88,7 @@ impl InstanceEnv {
     }
 
     /// Everything that is made for the instance, by kind and name.
-    pub async fn children(&self, instance: &str) -> BTreeMap<String, DynamicObject> {
+    pub(super) async fn children(&self, instance: &str) -> BTreeMap<String, DynamicObject> {
         let mut found = BTreeMap::new();
         for (kind, rest, _) in CHILDREN {
             let name = format!("{instance}-{rest}");
@@ -100,7 +100,7 @@ impl InstanceEnv {
     }
 
     /// Waits until nothing is left of what Kubernetes makes of our objects and clears away in its own time.
-    pub async fn wait_until_cleared(&self) {
+    pub(super) async fn wait_until_cleared(&self) {
         let cleared = async || {
             let slices = self.list::<EndpointSlice>().await.len();
             let revisions = self.list::<ControllerRevision>().await.len();
@@ -110,7 +110,7 @@ impl InstanceEnv {
     }
 
     /// Kind and name of everything in the namespace, of whatever kind, but for what is in every namespace.
-    pub async fn inventory(&self) -> BTreeSet<String> {
+    pub(super) async fn inventory(&self) -> BTreeSet<String> {
         static KINDS: OnceCell<Vec<ApiResource>> = OnceCell::const_new();
         let kinds = KINDS.get_or_init(|| listable(&self.client)).await;
         let lists = kinds.iter().map(async |kind| {
@@ -136,7 +136,7 @@ async fn listable(client: &Client) -> Vec<ApiResource> {
 }
 
 /// The value at a path of an object.
-pub fn at(object: &DynamicObject, path: &str) -> Value {
+pub(super) fn at(object: &DynamicObject, path: &str) -> Value {
     let object = serde_json::to_value(object).unwrap();
     object.pointer(path).cloned().unwrap_or_default()
 }

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use crate::fixtures::{Engine, engine};
 
 /// The instance of every test that has one.
-pub const MAIN: &str = "main";
+pub(super) const MAIN: &str = "main";
 
 /// The least that can be asked for.
-pub fn minimal(name: &str) -> FireboltInstance {
+pub(super) fn minimal(name: &str) -> FireboltInstance {
     instance(name, &json!({}), &json!({}))
 }
 
 /// An instance with these components.
-pub fn instance(name: &str, metadata: &Value, gateway: &Value) -> FireboltInstance {
+pub(super) fn instance(name: &str, metadata: &Value, gateway: &Value) -> FireboltInstance {
     let spec = json!({ "metadata": metadata, "gateway": gateway });
     let instance = json!({
         "apiVersion": "compute.firebolt.io/v1alpha1", "kind": "FireboltInstance",
@@ -25,28 +25,28 @@ pub fn instance(name: &str, metadata: &Value, gateway: &Value) -> FireboltInstan
 }
 
 /// The Secret of [`external`].
-pub const CREDENTIALS: &str = "database-login";
+pub(super) const CREDENTIALS: &str = "database-login";
 
 /// The database of another owner, for `spec.metadata.postgres`.
-pub fn external() -> Value {
+pub(super) fn external() -> Value {
     json!({
         "host": "database.example", "database": "metadata", "credentialsSecretRef": { "name": CREDENTIALS },
     })
 }
 
 /// A Secret with these texts.
-pub fn secret(name: &str, data: &Value) -> Secret {
+pub(super) fn secret(name: &str, data: &Value) -> Secret {
     let secret = json!({ "metadata": { "name": name }, "type": "Opaque", "stringData": data });
     serde_json::from_value(secret).expect("a Secret")
 }
 
 /// The Secret that [`external`] names.
-pub fn credentials(password: &str) -> Secret {
+pub(super) fn credentials(password: &str) -> Secret {
     secret(CREDENTIALS, &json!({ "username": "somebody", "password": password }))
 }
 
 /// An engine that learns from its instance where the metadata service is.
-pub fn engine_of(instance: &str, name: &str) -> Engine {
+pub(super) fn engine_of(instance: &str, name: &str) -> Engine {
     let mut engine = engine(name);
     instance.clone_into(&mut engine.0.spec.instance_ref);
     engine.0.spec.metadata_endpoint_override = None;

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::testenv::{InstanceEnv, status};
 
 /// Follows one instance until it is dropped.
-pub struct StatusHistory {
+pub(super) struct StatusHistory {
     name: String,
     seen: Arc<Mutex<Vec<FireboltInstance>>>,
     task: AbortHandle,
@@ -20,7 +20,7 @@ pub struct StatusHistory {
 
 impl StatusHistory {
     /// Begins to follow an instance that exists.
-    pub async fn of(env: &InstanceEnv, name: &str) -> Self {
+    pub(super) async fn of(env: &InstanceEnv, name: &str) -> Self {
         let seen = Arc::<Mutex<Vec<FireboltInstance>>>::default();
         let task = tokio::spawn(follow(env.api(), name.to_owned(), Arc::clone(&seen))).abort_handle();
         let history = Self {
@@ -33,7 +33,7 @@ impl StatusHistory {
     }
 
     /// Every state up to now.
-    pub async fn states(&self, env: &InstanceEnv) -> Vec<FireboltInstance> {
+    pub(super) async fn states(&self, env: &InstanceEnv) -> Vec<FireboltInstance> {
         let newest = env.the::<FireboltInstance>(&self.name).await.resource_version();
         let up_to_date = async || {
             let seen = self.seen.lock().unwrap().clone();
@@ -44,7 +44,7 @@ impl StatusHistory {
     }
 
     /// The phases up to now, each once for as long as it lasted.
-    pub async fn phases(&self, env: &InstanceEnv) -> Vec<InstancePhase> {
+    pub(super) async fn phases(&self, env: &InstanceEnv) -> Vec<InstancePhase> {
         let states = self.states(env).await;
         let mut phases: Vec<_> = states.iter().filter_map(|state| status(state).phase).collect();
         phases.dedup();

@@ -15,7 +15,7 @@ use crate::testenv::TestEnv;
 const ALONE: &str = "--leader-elect=false";
 
 /// A test environment for instances.
-pub struct InstanceEnv {
+pub(super) struct InstanceEnv {
     base: TestEnv,
     _volumes: Volumes,
 }
@@ -36,7 +36,7 @@ impl DerefMut for InstanceEnv {
 
 /// Whose pods are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Component {
+pub(super) enum Component {
     Postgres,
     Metadata,
     Gateway,
@@ -44,14 +44,14 @@ pub enum Component {
 
 impl InstanceEnv {
     /// An environment with a running operator.
-    pub async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let mut env = Self::without_operator().await;
         env.start_operator();
         env
     }
 
     /// An environment without an operator.
-    pub async fn without_operator() -> Self {
+    pub(super) async fn without_operator() -> Self {
         let base = TestEnv::without_instance().await;
         Self {
             _volumes: Volumes::provide(&base).await,
@@ -60,34 +60,34 @@ impl InstanceEnv {
     }
 
     /// Starts the operator, or another one.
-    pub fn start_operator(&mut self) {
+    pub(super) fn start_operator(&mut self) {
         self.base.start_operator_with(&[ALONE]);
     }
 
     /// An environment with a running operator and an instance that is ready.
-    pub async fn deployed(instance: &FireboltInstance) -> Self {
+    pub(super) async fn deployed(instance: &FireboltInstance) -> Self {
         let env = Self::start().await;
         env.deploy(instance).await;
         env
     }
 
     /// Creates the instance and waits until it is ready.
-    pub async fn deploy(&self, instance: &FireboltInstance) -> FireboltInstance {
+    pub(super) async fn deploy(&self, instance: &FireboltInstance) -> FireboltInstance {
         self.create(instance).await;
         self.wait_for_phase(&instance.name_any(), InstancePhase::Ready).await
     }
 
     /// The base, for the methods that engines have under the same name.
-    pub fn base(&self) -> &TestEnv {
+    pub(super) fn base(&self) -> &TestEnv {
         &self.base
     }
 
-    pub async fn edit_instance(&self, name: &str, patch: Value) -> FireboltInstance {
+    pub(super) async fn edit_instance(&self, name: &str, patch: Value) -> FireboltInstance {
         self.edit(name, patch).await
     }
 
     /// From now on, those pods of the instance fare like this.
-    pub fn set_behaviour(&self, instance: &str, component: Component, behaviour: Behaviour) {
+    pub(super) fn set_behaviour(&self, instance: &str, component: Component, behaviour: Behaviour) {
         let plan = |pods: &str, behaviour| {
             let pods = format!("{instance}-{pods}");
             self.node.set_behaviour(&self.namespace, &pods, behaviour);
@@ -104,7 +104,7 @@ impl InstanceEnv {
     }
 
     /// Makes the operator reconcile an instance at rest, and waits until it has: the object that it repairs is the proof.
-    pub async fn force_reconcile(&self, instance: &str) {
+    pub(super) async fn force_reconcile(&self, instance: &str) {
         let name = format!("{instance}-gateway-config");
         let old = self.remove("ConfigMap", &name).await;
         self.wait_for_another("ConfigMap", &name, &old).await;
@@ -112,7 +112,7 @@ impl InstanceEnv {
     }
 
     /// Waits until the instance is as described, and says so of its latest edit.
-    pub async fn wait_for(
+    pub(super) async fn wait_for(
         &self,
         instance: &str,
         what: &str,
@@ -122,13 +122,13 @@ impl InstanceEnv {
         self.wait_for_object(instance, what, latest).await
     }
 
-    pub async fn wait_for_phase(&self, instance: &str, phase: InstancePhase) -> FireboltInstance {
+    pub(super) async fn wait_for_phase(&self, instance: &str, phase: InstancePhase) -> FireboltInstance {
         self.wait_for(instance, &format!("is {phase}"), |it| status(it).phase == Some(phase))
             .await
     }
 
     /// Waits until the condition of the instance has the reason.
-    pub async fn wait_for_reason(&self, instance: &str, kind: InstanceCondition, reason: &str) -> Condition {
+    pub(super) async fn wait_for_reason(&self, instance: &str, kind: InstanceCondition, reason: &str) -> Condition {
         let what = format!("{kind} has the reason {reason}");
         let found = self
             .wait_for(instance, &what, |it| condition(it, kind).reason == reason)
@@ -137,7 +137,7 @@ impl InstanceEnv {
     }
 
     /// Waits until the message of the `Ready` condition contains the text.
-    pub async fn wait_for_message(&self, instance: &str, text: &str) -> FireboltInstance {
+    pub(super) async fn wait_for_message(&self, instance: &str, text: &str) -> FireboltInstance {
         let says = |it: &FireboltInstance| condition(it, InstanceCondition::Ready).message.contains(text);
         self.wait_for(instance, &format!("says {text:?}"), says).await
     }
@@ -147,12 +147,12 @@ fn speaks_of_latest(instance: &FireboltInstance) -> bool {
     status(instance).observed_generation == instance.metadata.generation
 }
 
-pub fn status(instance: &FireboltInstance) -> FireboltInstanceStatus {
+pub(super) fn status(instance: &FireboltInstance) -> FireboltInstanceStatus {
     instance.status.clone().unwrap_or_default()
 }
 
 /// A condition of the instance; empty if it has none.
-pub fn condition(instance: &FireboltInstance, kind: InstanceCondition) -> Condition {
+pub(super) fn condition(instance: &FireboltInstance, kind: InstanceCondition) -> Condition {
     let conditions = status(instance).conditions;
     let found = conditions.into_iter().find(|it| it.type_ == <&str>::from(kind));
     found.unwrap_or_else(|| Condition {

@@ -19,7 +19,7 @@ const A_WHILE: Duration = Duration::from_secs(20);
 
 impl InstanceEnv {
     /// Waits until no reconcile of an object of this kind is queued, running or scheduled.
-    pub async fn wait_until_no_reconcile_is_scheduled(&self) {
+    pub(super) async fn wait_until_no_reconcile_is_scheduled(&self) {
         let none = async || {
             self.operator()
                 .has_no_reconcile_scheduled("fireboltinstance")
@@ -29,7 +29,7 @@ impl InstanceEnv {
     }
 
     /// Waits until an event was emitted about the instance.
-    pub async fn wait_for_event(&self, instance: &str, reason: &str) {
+    pub(super) async fn wait_for_event(&self, instance: &str, reason: &str) {
         let reported = async || {
             let events = self.events_about::<FireboltInstance>(instance).await;
             events.iter().any(|event| event.reason == reason).then_some(())

@@ -26,7 +26,7 @@ const LEASE_RENEWAL: Duration = Duration::from_secs(10);
 /// The delay before a failed write is retried.
 const RETRY: Duration = Duration::from_millis(200);
 
-pub struct Kubelet {
+pub(crate) struct Kubelet {
     client: Client,
     name: String,
     instructions: Arc<Instructions>,
@@ -47,13 +47,13 @@ fn node_name() -> String {
 }
 
 /// The user name of the node of this process.
-pub fn user() -> String {
+pub(crate) fn user() -> String {
     format!("system:node:{}", node_name())
 }
 
 impl Kubelet {
     /// Registers the node, ready to take pods.
-    pub async fn register(cluster: &Cluster, instructions: Arc<Instructions>) -> Self {
+    pub(crate) async fn register(cluster: &Cluster, instructions: Arc<Instructions>) -> Self {
         let name = node_name();
         let kubeconfig = cluster.user_kubeconfig(&user(), Some("system:nodes"));
         let client = cluster.client_for(&kubeconfig.unwrap()).await.unwrap();
@@ -71,7 +71,7 @@ impl Kubelet {
     }
 
     /// Runs for as long as the process does.
-    pub async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let mine = watcher::Config::default().fields(&format!("spec.nodeName={}", self.name));
         let mut events = watcher(Api::all(self.client.clone()), mine).default_backoff().boxed();
         let mut renewal = tokio::time::interval(LEASE_RENEWAL);

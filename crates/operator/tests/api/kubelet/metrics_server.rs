@@ -9,13 +9,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
 /// Where engines serve their metrics.
-pub const PORT: u16 = 9090;
+pub(crate) const PORT: u16 = 9090;
 const PATH: &str = "/metrics";
 const CHUNK: usize = 64 * 1024;
 
 /// What a pod answers to whoever asks for its metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Both gauges, as an engine serves them.
     Queries {
         /// How many queries run.
@@ -41,20 +41,20 @@ pub enum Answer {
 
 impl Answer {
     /// No query at all.
-    pub const IDLE: Self = Self::Queries {
+    pub(crate) const IDLE: Self = Self::Queries {
         running: 0,
         suspended: 0,
     };
 }
 
 /// A server that ends, with all of its connections, when it is dropped.
-pub struct MetricsServer {
+pub(crate) struct MetricsServer {
     task: JoinHandle<()>,
 }
 
 impl MetricsServer {
     /// Serves what `ask` says at the time of each request.
-    pub async fn open(address: Ipv4Addr, ask: Arc<dyn Fn() -> Answer + Send + Sync>) -> io::Result<Self> {
+    pub(crate) async fn open(address: Ipv4Addr, ask: Arc<dyn Fn() -> Answer + Send + Sync>) -> io::Result<Self> {
         let listener = TcpListener::bind((address, PORT)).await?;
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();

@@ -9,9 +9,9 @@
 //! addresses, which the controller of endpoint slices and the proxy of the API server reject, unless a test assigns
 //! other ones.
 
-pub mod agent;
-pub mod metrics_server;
-pub mod pod_status;
+pub(crate) mod agent;
+pub(crate) mod metrics_server;
+pub(crate) mod pod_status;
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
@@ -30,11 +30,11 @@ use crate::kubelet::metrics_server::{Answer, PORT};
 use crate::kubelet::pod_status::Behaviour;
 
 /// Marks the nodes of tests.
-pub const NODE_LABEL: &str = "tests.firebolt.io/simulated";
+pub(crate) const NODE_LABEL: &str = "tests.firebolt.io/simulated";
 
 /// The settings by tests, and what the node recorded.
 #[derive(Default)]
-pub struct Instructions {
+pub(crate) struct Instructions {
     behaviours: Mutex<PodSettings<Behaviour>>,
     answers: Mutex<PodSettings<Answer>>,
     addresses: Mutex<PodSettings<Ipv4Addr>>,
@@ -57,14 +57,14 @@ struct PodSetting<T> {
 }
 
 /// The handle of the node.
-pub struct Node {
+pub(crate) struct Node {
     instructions: Arc<Instructions>,
     thread: thread::JoinHandle<()>,
 }
 
 impl Node {
     /// The node of this process, which is started on first use.
-    pub fn get() -> &'static Self {
+    pub(crate) fn get() -> &'static Self {
         static NODE: OnceLock<Node> = OnceLock::new();
         NODE.get_or_init(Self::start)
     }
@@ -92,7 +92,7 @@ impl Node {
 
     /// Sets the behaviour of pods of the namespace: the pod of that name, or all pods of the StatefulSet of that name, or all
     /// pods if the name is empty. Existing pods change at once.
-    pub fn set_behaviour(&self, namespace: &str, pods: &str, behaviour: Behaviour) {
+    pub(crate) fn set_behaviour(&self, namespace: &str, pods: &str, behaviour: Behaviour) {
         self.instructions
             .behaviours
             .lock()
@@ -102,13 +102,13 @@ impl Node {
     }
 
     /// Sets the response of those pods to scrapes; named as in [`Node::set_behaviour`].
-    pub fn metrics(&self, namespace: &str, pods: &str, answer: Answer) {
+    pub(crate) fn metrics(&self, namespace: &str, pods: &str, answer: Answer) {
         self.instructions.answers.lock().unwrap().set(namespace, pods, answer);
         self.instructions.change(namespace);
     }
 
     /// Sets the address of those pods, for pods created from now on; named as in [`Node::set_behaviour`].
-    pub fn set_address(&self, namespace: &str, pods: &str, address: Ipv4Addr) {
+    pub(crate) fn set_address(&self, namespace: &str, pods: &str, address: Ipv4Addr) {
         self.instructions
             .addresses
             .lock()
@@ -117,14 +117,14 @@ impl Node {
     }
 
     /// How often the metrics of those pods were scraped; named as in [`Node::set_behaviour`].
-    pub fn scrapes(&self, namespace: &str, pods: &str) -> usize {
+    pub(crate) fn scrapes(&self, namespace: &str, pods: &str) -> usize {
         let scrapes = self.instructions.scrapes.lock().unwrap();
         let of_pods = |(of, pod): &&(String, String)| of == namespace && is_one_of(pod, pods);
         scrapes.iter().filter(of_pods).count()
     }
 
     /// Resets the pods of a namespace to the defaults.
-    pub fn forget(&self, namespace: &str) {
+    pub(crate) fn forget(&self, namespace: &str) {
         self.instructions.behaviours.lock().unwrap().forget(namespace);
         self.instructions.answers.lock().unwrap().forget(namespace);
         self.instructions.addresses.lock().unwrap().forget(namespace);
@@ -132,13 +132,13 @@ impl Node {
     }
 
     /// Stops managing the pods of a namespace: its test is over.
-    pub fn abandon(&self, namespace: &str) {
+    pub(crate) fn abandon(&self, namespace: &str) {
         self.instructions.abandoned.lock().unwrap().insert(namespace.to_owned());
         self.forget(namespace);
     }
 
     /// The errors of the node so far, for the failure of a test.
-    pub fn errors(&self) -> String {
+    pub(crate) fn errors(&self) -> String {
         let end = if self.thread.is_finished() {
             "the thread of the node has ended\n"
         } else {
@@ -150,23 +150,23 @@ impl Node {
 }
 
 impl Instructions {
-    pub fn behaviour(&self, pod: &Pod) -> Behaviour {
+    pub(crate) fn behaviour(&self, pod: &Pod) -> Behaviour {
         let set = self.behaviours.lock().unwrap().of(pod);
         set.unwrap_or(Behaviour::Ready)
     }
 
-    pub fn answer(&self, pod: &Pod) -> Answer {
+    pub(crate) fn answer(&self, pod: &Pod) -> Answer {
         self.answers.lock().unwrap().of(pod).unwrap_or(Answer::IDLE)
     }
 
     /// The address of the pod: one of its own, unless a test has set one.
-    pub fn address(&self, pod: &Pod) -> Ipv4Addr {
+    pub(crate) fn address(&self, pod: &Pod) -> Ipv4Addr {
         let given = self.addresses.lock().unwrap().of(pod);
         given.unwrap_or_else(free_address)
     }
 
     /// The answer to a request, which is counted.
-    pub fn answer_scrape(&self, pod: &Pod) -> Answer {
+    pub(crate) fn answer_scrape(&self, pod: &Pod) -> Answer {
         let key = (pod.namespace().unwrap_or_default(), pod.name_any());
         // Chosen before it is counted: once the count has grown, all earlier answers have been chosen.
         let answer = self.answer(pod);
@@ -180,13 +180,13 @@ impl Instructions {
     }
 
     /// Waits until the settings of some namespaces have changed, and returns their names.
-    pub async fn changed(&self) -> BTreeSet<String> {
+    pub(crate) async fn changed(&self) -> BTreeSet<String> {
         self.notify.notified().await;
         std::mem::take(&mut *self.changed.lock().unwrap())
     }
 
     /// Whether the pod is not managed any more.
-    pub fn is_abandoned(&self, pod: &Pod) -> bool {
+    pub(crate) fn is_abandoned(&self, pod: &Pod) -> bool {
         let abandoned = self.abandoned.lock().unwrap();
         pod.metadata
             .namespace
@@ -194,7 +194,7 @@ impl Instructions {
             .is_some_and(|namespace| abandoned.contains(namespace))
     }
 
-    pub fn report(&self, error: String) {
+    pub(crate) fn report(&self, error: String) {
         self.errors.lock().unwrap().push(error);
     }
 }
@@ -266,7 +266,7 @@ async fn clear_earlier_nodes(client: Client) {
     }
 }
 
-pub fn is_not_found(error: &kube::Error) -> bool {
+pub(crate) fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 

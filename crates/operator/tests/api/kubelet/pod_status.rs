@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The address in the status of the node.
-pub const HOST_ADDRESS: &str = "127.0.0.1";
+pub(crate) const HOST_ADDRESS: &str = "127.0.0.1";
 
 /// How a pod behaves. A failure is one of the first container; the others run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behaviour {
+pub(crate) enum Behaviour {
     /// Runs and is ready; terminates at once when it is deleted.
     Ready,
     /// Is bound to the node, and no container starts.
@@ -35,7 +35,7 @@ pub enum Behaviour {
 
 impl Behaviour {
     /// Whether the first container runs, so that its ports are served.
-    pub fn runs(self) -> bool {
+    pub(crate) fn runs(self) -> bool {
         match self {
             Self::Ready | Self::Unready | Self::HoldTermination => true,
             Self::Pending | Self::ErrImagePull | Self::ImagePullBackOff | Self::CrashLoop { .. } => false,
@@ -45,7 +45,7 @@ impl Behaviour {
 
 /// The values that do not change while a pod is on the node.
 #[derive(Clone, Debug)]
-pub struct Life {
+pub(crate) struct Life {
     pub address: Ipv4Addr,
     pub started: Time,
 }
@@ -67,7 +67,7 @@ enum ContainerFate {
 }
 
 /// The status that the pod should have. `now` is the time of whatever changes.
-pub fn desired(pod: &Pod, behaviour: Behaviour, life: &Life, now: &Time) -> PodStatus {
+pub(crate) fn desired(pod: &Pod, behaviour: Behaviour, life: &Life, now: &Time) -> PodStatus {
     let spec = pod.spec.clone().unwrap_or_default();
     let started = behaviour != Behaviour::Pending;
     let main = spec.containers.first().map(|container| container.name.clone());
@@ -102,7 +102,7 @@ pub fn desired(pod: &Pod, behaviour: Behaviour, life: &Life, now: &Time) -> PodS
 }
 
 /// Whether the status of the pod already contains this.
-pub fn matches(live: &PodStatus, desired: &PodStatus) -> bool {
+pub(crate) fn matches(live: &PodStatus, desired: &PodStatus) -> bool {
     // Others write the rest of a condition too: the API server notes which generation it is about.
     let said = |desired: &PodCondition| {
         let mut conditions = live.conditions.iter().flatten();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::shipped_manifests::testenv::{BARE, FOREIGN, FULL, PolicyEnv};
 
 /// A merge patch that asks for an engine.
-pub fn wake(time: &str) -> Value {
+pub(super) fn wake(time: &str) -> Value {
     json!({ "metadata": { "annotations": { Annotation::WakeRequested.key(): time } } })
 }
 

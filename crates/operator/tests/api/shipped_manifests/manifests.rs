@@ -9,11 +9,11 @@ use crate::shipped_manifests::operator::OPERATOR;
 use crate::shipped_manifests::testenv::PolicyEnv;
 use crate::support::{SOON, eventually, prepare};
 
-pub const POLICY: &str = include_str!("../../../../../deploy/admission-policy.yaml");
-pub const WEBHOOKS: &str = include_str!("../../../../../deploy/webhooks.yaml");
+pub(super) const POLICY: &str = include_str!("../../../../../deploy/admission-policy.yaml");
+pub(super) const WEBHOOKS: &str = include_str!("../../../../../deploy/webhooks.yaml");
 
 /// The documents of a manifest.
-pub fn documents<const COUNT: usize>(manifest: &str) -> [Value; COUNT] {
+pub(super) fn documents<const COUNT: usize>(manifest: &str) -> [Value; COUNT] {
     let documents: Vec<Value> = manifest
         .split("\n---\n")
         .map(|document| serde_saphyr::from_str(document).unwrap())

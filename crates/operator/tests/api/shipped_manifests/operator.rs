@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::shipped_manifests::manifests::{WEBHOOKS, documents};
 use crate::support::namespace;
 
-pub const OPERATOR: &str = include_str!("../../../../../deploy/operator.yaml");
+pub(super) const OPERATOR: &str = include_str!("../../../../../deploy/operator.yaml");
 
 /// What the pods of the Deployment are made from.
 fn template() -> Value {

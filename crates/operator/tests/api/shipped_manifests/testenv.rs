@@ -16,17 +16,17 @@ use crate::shipped_manifests::manifests::{POLICY, documents};
 use crate::support::{SOON, eventually, namespace, prepare};
 
 /// The instance of the engines [`FULL`] and [`BARE`].
-pub const MAIN: &str = "main";
+pub(super) const MAIN: &str = "main";
 /// An instance that is called like the account of the gateway of [`MAIN`].
-pub const NAMESAKE: &str = "main-gateway";
+pub(super) const NAMESAKE: &str = "main-gateway";
 /// An engine with some of everything that metadata can hold.
-pub const FULL: &str = "full";
+pub(super) const FULL: &str = "full";
 /// An engine with nothing of the kind.
-pub const BARE: &str = "bare";
+pub(super) const BARE: &str = "bare";
 /// The engine of [`NAMESAKE`].
-pub const FOREIGN: &str = "foreign";
+pub(super) const FOREIGN: &str = "foreign";
 /// The account of the gateway of [`MAIN`].
-pub const ACCOUNT: &str = "main-gateway";
+pub(super) const ACCOUNT: &str = "main-gateway";
 
 /// All that can be done with engines.
 const GENEROUS: &str = "
@@ -40,9 +40,9 @@ rules:
 ";
 
 /// What a kubectl printed, or what it complained about.
-pub type KubectlResult = Result<String, String>;
+pub(super) type KubectlResult = Result<String, String>;
 
-pub struct PolicyEnv {
+pub(super) struct PolicyEnv {
     pub cluster: Cluster,
     /// The name of the namespace, and of the policy and the binding in force in it.
     pub namespace: String,
@@ -54,7 +54,7 @@ pub struct PolicyEnv {
 
 impl PolicyEnv {
     /// Sets everything up and waits until the policy is in force.
-    pub async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let cluster = Cluster::attach();
         let operator = prepare(&cluster).await;
         let mut env = Self {
@@ -94,13 +94,13 @@ impl PolicyEnv {
     }
 
     /// The kubeconfig of a service account, with a token that the API server issued.
-    pub async fn account(&self, namespace: &str, name: &str) -> PathBuf {
+    pub(super) async fn account(&self, namespace: &str, name: &str) -> PathBuf {
         self.cluster.service_account_kubeconfig(namespace, name).await.unwrap()
     }
 
     /// Lets a user do everything with the engines here, named by flags of `kubectl create rolebinding`, and waits until
     /// the API server knows.
-    pub fn grant_everything(&self, whom: &[(&Path, &str)]) {
+    pub(super) fn grant_everything(&self, whom: &[(&Path, &str)]) {
         self.as_admin(&["apply", "--server-side", "-f", "-"], GENEROUS).unwrap();
         let mut binding = vec!["create", "rolebinding", "generous", "--role=generous"];
         binding.extend(whom.iter().map(|(_, flag)| *flag));
@@ -111,7 +111,7 @@ impl PolicyEnv {
     }
 
     /// Waits until the API server knows that a user may do this with engines.
-    pub fn wait_for_permission(&self, kubeconfig: &Path, verb: &str) {
+    pub(super) fn wait_for_permission(&self, kubeconfig: &Path, verb: &str) {
         let ask = ["auth", "can-i", verb, "fireboltengines"];
         eventually(&format!("{} may {verb}", kubeconfig.display()), SOON, || {
             self.kubectl(kubeconfig, &ask, "").is_ok()
@@ -119,7 +119,7 @@ impl PolicyEnv {
     }
 
     /// Runs kubectl here as the bearer of a kubeconfig.
-    pub fn kubectl(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> KubectlResult {
+    pub(super) fn kubectl(&self, kubeconfig: &Path, arguments: &[&str], input: &str) -> KubectlResult {
         let mut command = self.cluster.kubectl_command(kubeconfig).unwrap();
         let mut child = command
             .args(["--namespace", &self.namespace])
@@ -140,12 +140,12 @@ impl PolicyEnv {
         }
     }
 
-    pub fn as_admin(&self, arguments: &[&str], input: &str) -> KubectlResult {
+    pub(super) fn as_admin(&self, arguments: &[&str], input: &str) -> KubectlResult {
         self.kubectl(&self.cluster.kubeconfig_admin(), arguments, input)
     }
 
     /// Changes an engine by a merge patch, as the bearer of a kubeconfig.
-    pub fn patch(&self, kubeconfig: &Path, engine: &str, patch: &Value) -> KubectlResult {
+    pub(super) fn patch(&self, kubeconfig: &Path, engine: &str, patch: &Value) -> KubectlResult {
         let arguments = ["patch", "fireboltengine", engine, "--type=merge", "--patch"];
         self.kubectl(kubeconfig, &[arguments.as_slice(), &[&patch.to_string()]].concat(), "")
     }
@@ -156,17 +156,17 @@ impl PolicyEnv {
         self.as_admin(&apply, &list.to_string()).unwrap();
     }
 
-    pub fn get(&self, kind: &str, name: &str) -> Value {
+    pub(super) fn get(&self, kind: &str, name: &str) -> Value {
         let stored = self.as_admin(&["get", kind, name, "--output=json"], "").unwrap();
         serde_json::from_str(&stored).unwrap()
     }
 
-    pub fn engine(&self, name: &str) -> Value {
+    pub(super) fn engine(&self, name: &str) -> Value {
         self.get("fireboltengine", name)
     }
 
     /// Waits until the policy is in force, or no longer is. Nothing is stored.
-    pub fn wait_for_policy(&self, in_force: bool) {
+    pub(super) fn wait_for_policy(&self, in_force: bool) {
         let patch = r#"--patch={"spec":{"replicas":0}}"#;
         let ask = [
             "patch",

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 /// Does what is left to do when a value is dropped, in a test whose runtime has several threads.
 ///
 /// On a thread of its own: one that waits for two futures at once takes the wake-ups of the one for those of the other.
-pub fn finish(work: impl Future<Output = ()> + Send) {
+pub(crate) fn finish(work: impl Future<Output = ()> + Send) {
     let runtime = Handle::current();
     thread::scope(|scope| {
         scope.spawn(|| runtime.block_on(work));
@@ -23,7 +23,7 @@ pub fn finish(work: impl Future<Output = ()> + Send) {
 }
 
 /// Has the namespace go with everything in it, without waiting. Best effort.
-pub async fn remove_namespace(client: &Client, name: &str) {
+pub(crate) async fn remove_namespace(client: &Client, name: &str) {
     release::<FireboltEngine>(client, name).await;
     release::<FireboltInstance>(client, name).await;
     release::<FireboltEngineClass>(client, name).await;

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use super::{SOON, eventually, unique};
 
 /// The namespace of the shipped service account, and of the leases it may use.
-pub const OPERATOR_NAMESPACE: &str = "firebolt-system";
+pub(crate) const OPERATOR_NAMESPACE: &str = "firebolt-system";
 const RBAC: &str = include_str!("../../../../../deploy/rbac.yaml");
 
 /// Whether the CRDs are installed and which kubeconfig the operator has, by the folder of the cluster. One kubeconfig for
@@ -23,7 +23,7 @@ const RBAC: &str = include_str!("../../../../../deploy/rbac.yaml");
 static PREPARED: LazyLock<Mutex<BTreeMap<PathBuf, PathBuf>>> = LazyLock::new(Mutex::default);
 
 /// Installs CRDs and permissions, once for each cluster, and returns the kubeconfig of the operator.
-pub async fn prepare(cluster: &Cluster) -> PathBuf {
+pub(crate) async fn prepare(cluster: &Cluster) -> PathBuf {
     let mut prepared = PREPARED.lock().await;
     if let Some(kubeconfig) = prepared.get(cluster.dir()) {
         return kubeconfig.clone();
@@ -35,7 +35,7 @@ pub async fn prepare(cluster: &Cluster) -> PathBuf {
 }
 
 /// Installs the shipped permissions and returns the kubeconfig of the shipped service account.
-pub async fn service_account(cluster: &Cluster) -> PathBuf {
+pub(crate) async fn service_account(cluster: &Cluster) -> PathBuf {
     cluster
         .kubectl_with_input(&["apply", "--server-side", "-f", "-"], RBAC)
         .unwrap();
@@ -46,7 +46,7 @@ pub async fn service_account(cluster: &Cluster) -> PathBuf {
 }
 
 /// Installs the CRDs as the binary prints them, and waits until they are served.
-pub fn install_crds(cluster: &Cluster) {
+pub(crate) fn install_crds(cluster: &Cluster) {
     let printed = Command::new(env!("CARGO_BIN_EXE_firebolt-operator"))
         .arg("crds")
         .output()
@@ -67,7 +67,7 @@ pub fn install_crds(cluster: &Cluster) {
 }
 
 /// Creates a namespace of its own for a test. It stays, like everything in it: the cluster goes with the tests.
-pub async fn namespace(cluster: &Cluster) -> String {
+pub(crate) async fn namespace(cluster: &Cluster) -> String {
     let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": unique("operator") } })).unwrap();
     let namespaces = Api::all(cluster.client().await.unwrap());
     let created: Namespace = namespaces.create(&PostParams::default(), &namespace).await.unwrap();

@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-pub mod cleanup;
+pub(crate) mod cleanup;
 mod cluster;
-pub mod tls;
+pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -20,19 +20,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::sync::RwLock;
 
-pub use self::cluster::{OPERATOR_NAMESPACE, install_crds, namespace, prepare, service_account};
+pub(crate) use self::cluster::{OPERATOR_NAMESPACE, install_crds, namespace, prepare, service_account};
 
 /// How long anything that should happen soon may take on a busy machine.
-pub const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 /// A question to a running process is asked again after this long.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Keeps apart what must not overlap on a small machine: a test that starts a control plane of its own holds this for
 /// writing, one that depends on the timing of a lease holds it for reading.
-pub static CONTROL_PLANES: RwLock<()> = RwLock::const_new(());
+pub(crate) static CONTROL_PLANES: RwLock<()> = RwLock::const_new(());
 
 /// A name that no other test uses.
-pub fn unique(prefix: &str) -> String {
+pub(crate) fn unique(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!(
         "{prefix}-{}-{}",
@@ -42,7 +42,7 @@ pub fn unique(prefix: &str) -> String {
 }
 
 /// The manifest of an engine that the definitions accept.
-pub fn engine(namespace: &str, name: &str, label: &str) -> String {
+pub(crate) fn engine(namespace: &str, name: &str, label: &str) -> String {
     format!(
         "apiVersion: compute.firebolt.io/v1alpha1\nkind: FireboltEngine\nmetadata:\n  namespace: {namespace}\n  \
          name: {name}\n  labels: {{team: {label}}}\nspec:\n  instanceRef: i\n  replicas: 1\n"
@@ -50,7 +50,7 @@ pub fn engine(namespace: &str, name: &str, label: &str) -> String {
 }
 
 /// Asks until the answer is yes. The description is for the failure.
-pub fn eventually(what: &str, within: Duration, mut ask: impl FnMut() -> bool) -> Duration {
+pub(crate) fn eventually(what: &str, within: Duration, mut ask: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !ask() {
         assert!(start.elapsed() < within, "timed out after {within:?}: {what}");
@@ -66,7 +66,7 @@ struct Log {
 }
 
 /// A running operator. It is killed when it is dropped.
-pub struct Operator {
+pub(crate) struct Operator {
     child: Child,
     log: Arc<Log>,
     health: String,
@@ -76,7 +76,7 @@ pub struct Operator {
 
 impl Operator {
     /// Starts one with the given flags and waits for its first log line.
-    pub fn start(cluster: &Cluster, kubeconfig: &Path, flags: &[&str]) -> Self {
+    pub(crate) fn start(cluster: &Cluster, kubeconfig: &Path, flags: &[&str]) -> Self {
         let mut operator = Self::spawn(cluster, kubeconfig, flags);
         let first = operator.wait_for_log("\"starting\"");
         let field = |name: &str| first[name].as_str().unwrap().to_owned();
@@ -85,7 +85,7 @@ impl Operator {
     }
 
     /// Starts one that may not get as far as its first log line.
-    pub fn spawn(cluster: &Cluster, kubeconfig: &Path, flags: &[&str]) -> Self {
+    pub(crate) fn spawn(cluster: &Cluster, kubeconfig: &Path, flags: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firebolt-operator"))
             .args([
                 "run",
@@ -125,7 +125,7 @@ impl Operator {
     }
 
     /// The first log line that contains `text`, as soon as there is one.
-    pub fn wait_for_log(&self, text: &str) -> Value {
+    pub(crate) fn wait_for_log(&self, text: &str) -> Value {
         let lines = self.log.lines.lock().unwrap();
         let is_missing = |lines: &mut Vec<String>| !lines.iter().any(|line| line.contains(text));
         let (lines, _) = self.log.grown.wait_timeout_while(lines, SOON, is_missing).unwrap();
@@ -136,34 +136,34 @@ impl Operator {
     }
 
     /// All log lines so far.
-    pub fn log(&self) -> Vec<String> {
+    pub(crate) fn log(&self) -> Vec<String> {
         self.log.lines.lock().unwrap().clone()
     }
 
     /// Status and body of a health endpoint.
-    pub fn health(&self, path: &str) -> (u16, String) {
+    pub(crate) fn health(&self, path: &str) -> (u16, String) {
         get(&self.health, path).unwrap()
     }
 
     /// The address of the health endpoints.
-    pub fn health_address(&self) -> &str {
+    pub(crate) fn health_address(&self) -> &str {
         &self.health
     }
 
     /// Waits until the operator is ready.
-    pub fn wait_until_ready(&self) {
+    pub(crate) fn wait_until_ready(&self) {
         eventually("ready", SOON, || self.health("/readyz").0 == 200);
     }
 
     /// The value of a metric, with its labels as in the text format; none if it cannot be had.
-    pub fn metric(&self, name: &str) -> Option<f64> {
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let (_, text) = get(&self.metrics, "/metrics").ok()?;
         text.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     }
 
     /// The sum of a metric over all label sets that have these labels.
-    pub fn metric_over(&self, name: &str, labels: &[&str]) -> f64 {
+    pub(crate) fn metric_over(&self, name: &str, labels: &[&str]) -> f64 {
         let (_, text) = get(&self.metrics, "/metrics").unwrap_or_default();
         let values = text.lines().filter_map(|line| {
             let (found, value) = line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once("} ")?;
@@ -174,12 +174,12 @@ impl Operator {
     }
 
     /// The whole answer of the metrics server, with its head.
-    pub fn metrics_answer(&self) -> String {
+    pub(crate) fn metrics_answer(&self) -> String {
         exchange(&self.metrics, "/metrics").unwrap()
     }
 
     /// Whether no object is queued, being reconciled, or to be reconciled at a set time by this controller.
-    pub fn has_no_reconcile_scheduled(&self, controller: &str) -> bool {
+    pub(crate) fn has_no_reconcile_scheduled(&self, controller: &str) -> bool {
         let (_, text) = get(&self.metrics, "/metrics").unwrap_or_default();
         let of = format!("controller=\"{controller}\"");
         let values = |name: &str| -> Vec<f64> {
@@ -194,18 +194,18 @@ impl Operator {
     }
 
     /// Whether this process is the leader.
-    pub fn leads(&self) -> bool {
+    pub(crate) fn leads(&self) -> bool {
         self.metric_over("leader_election_master_status", &[]) > 0.0
     }
 
     /// Sends a signal.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).unwrap();
         kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
     /// Waits for the process to end.
-    pub fn wait(&mut self, within: Duration) -> ExitStatus {
+    pub(crate) fn wait(&mut self, within: Duration) -> ExitStatus {
         let mut status = None;
         eventually("the operator ends", within, || {
             status = self.child.try_wait().unwrap();
@@ -215,7 +215,7 @@ impl Operator {
     }
 
     /// Whether the process still runs.
-    pub fn runs(&mut self) -> bool {
+    pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 }
@@ -231,7 +231,7 @@ impl Drop for Operator {
 }
 
 /// Opens a connection and sends the start of a request.
-pub fn send(address: &str, text: &str) -> std::io::Result<TcpStream> {
+pub(crate) fn send(address: &str, text: &str) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(SOON))?;
     stream.write_all(text.as_bytes())?;

@@ -11,14 +11,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 /// Whom a `caBundle` trusts.
-pub fn trusted(bundle: &[u8]) -> RootCertStore {
+pub(crate) fn trusted(bundle: &[u8]) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bundle).map_while(Result::ok));
     roots
 }
 
 /// Connects to a server and returns its certificate.
-pub async fn connect(roots: &RootCertStore, address: SocketAddr) -> Result<Vec<u8>, String> {
+pub(crate) async fn connect(roots: &RootCertStore, address: SocketAddr) -> Result<Vec<u8>, String> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()

@@ -1,7 +1,7 @@
 //! What each test runs in: a namespace of its own with an instance for engines to refer to, the played node, and an
 //! operator.
 
-pub mod namespace;
+pub(crate) mod namespace;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +45,7 @@ const EVERYTHING: &str = "fireboltengines,fireboltengineclasses,fireboltinstance
                           persistentvolumeclaims,controllerrevisions";
 
 /// A kind of object that lives in a namespace.
-pub trait Namespaced:
+pub(crate) trait Namespaced:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()>
     + Clone
     + Debug
@@ -69,13 +69,13 @@ impl<K> Namespaced for K where
 
 /// One event of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventSummary {
+pub(crate) struct EventSummary {
     pub severity: String,
     pub reason: String,
     pub message: String,
 }
 
-pub struct TestEnv {
+pub(crate) struct TestEnv {
     pub cluster: Cluster,
     pub client: Client,
     pub namespace: String,
@@ -87,21 +87,21 @@ pub struct TestEnv {
 
 impl TestEnv {
     /// An environment with a running operator.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let mut env = Self::without_operator().await;
         env.start_operator();
         env
     }
 
     /// An environment for a test that starts the operator later, or never.
-    pub async fn without_operator() -> Self {
+    pub(crate) async fn without_operator() -> Self {
         let env = Self::without_instance().await;
         env.create(&instance(INSTANCE)).await;
         env
     }
 
     /// An environment without an operator and without an instance.
-    pub async fn without_instance() -> Self {
+    pub(crate) async fn without_instance() -> Self {
         static CLEARED: OnceCell<()> = OnceCell::const_new();
         let cluster = Cluster::attach();
         let client = cluster.client().await.unwrap();
@@ -119,60 +119,60 @@ impl TestEnv {
     }
 
     /// An environment with an operator that is started with these flags as well.
-    pub async fn start_with(more: &[&str]) -> Self {
+    pub(crate) async fn start_with(more: &[&str]) -> Self {
         let mut env = Self::without_operator().await;
         env.start_operator_with(more);
         env
     }
 
     /// Starts the operator, or another one if it was stopped.
-    pub fn start_operator(&mut self) {
+    pub(crate) fn start_operator(&mut self) {
         self.start_operator_with(&[]);
     }
 
     /// Starts the operator with more flags than usual.
-    pub fn start_operator_with(&mut self, more: &[&str]) {
+    pub(crate) fn start_operator_with(&mut self, more: &[&str]) {
         let flags = ["--namespaces", &self.namespace, "--lease-name", &self.lease];
         let flags = [&flags, more].concat();
         self.operator = Some(Operator::start(&self.cluster, &self.kubeconfig, &flags));
     }
 
     /// The operator, which has to run.
-    pub fn operator(&self) -> &Operator {
+    pub(crate) fn operator(&self) -> &Operator {
         self.operator.as_ref().expect("the operator runs")
     }
 
     /// The kubeconfig of the operator.
-    pub fn kubeconfig(&self) -> &Path {
+    pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
     /// The lease that the operators of this test share.
-    pub fn lease(&self) -> &str {
+    pub(crate) fn lease(&self) -> &str {
         &self.lease
     }
 
     /// Kills the operator.
-    pub fn kill_operator(&mut self) {
+    pub(crate) fn kill_operator(&mut self) {
         self.operator = None;
     }
 
     /// Whether the operator has neither been killed nor died.
-    pub fn operator_runs(&mut self) -> bool {
+    pub(crate) fn operator_runs(&mut self) -> bool {
         self.operator.as_mut().is_some_and(Operator::runs)
     }
 
-    pub fn api<K: Namespaced>(&self) -> Api<K> {
+    pub(crate) fn api<K: Namespaced>(&self) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub async fn create<K: Namespaced>(&self, object: &K) -> K {
+    pub(crate) async fn create<K: Namespaced>(&self, object: &K) -> K {
         let created = self.api::<K>().create(&PostParams::default(), object).await;
         created.unwrap_or_else(|error| panic!("create {}: {error}", object.name_any()))
     }
 
     /// Edits an object as a person would, with a JSON merge patch.
-    pub async fn edit<K: Namespaced>(&self, name: &str, patch: Value) -> K {
+    pub(crate) async fn edit<K: Namespaced>(&self, name: &str, patch: Value) -> K {
         let edited = self
             .api::<K>()
             .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
@@ -180,12 +180,12 @@ impl TestEnv {
         edited.unwrap_or_else(|error| panic!("edit {name} with {patch}: {error}"))
     }
 
-    pub async fn edit_engine(&self, name: &str, patch: Value) {
+    pub(crate) async fn edit_engine(&self, name: &str, patch: Value) {
         self.edit::<FireboltEngine>(name, patch).await;
     }
 
     /// Sets the status of an object, as its controller would.
-    pub async fn set_status<K: Namespaced>(&self, name: &str, status: Value) {
+    pub(crate) async fn set_status<K: Namespaced>(&self, name: &str, status: Value) {
         let patch = Patch::Merge(json!({ "status": status }));
         let set = self
             .api::<K>()
@@ -194,36 +194,36 @@ impl TestEnv {
         set.unwrap_or_else(|error| panic!("set the status of {name}: {error}"));
     }
 
-    pub async fn delete<K: Namespaced>(&self, name: &str) {
+    pub(crate) async fn delete<K: Namespaced>(&self, name: &str) {
         let deleted = self.api::<K>().delete(name, &DeleteParams::default()).await;
         deleted.unwrap_or_else(|error| panic!("delete {name}: {error}"));
     }
 
-    pub async fn get<K: Namespaced>(&self, name: &str) -> Option<K> {
+    pub(crate) async fn get<K: Namespaced>(&self, name: &str) -> Option<K> {
         let found = self.api::<K>().get_opt(name).await;
         found.unwrap_or_else(|error| panic!("get {name}: {error}"))
     }
 
     /// The object, which has to be there.
-    pub async fn the<K: Namespaced>(&self, name: &str) -> K {
+    pub(crate) async fn the<K: Namespaced>(&self, name: &str) -> K {
         let found = self.get(name).await;
         found.unwrap_or_else(|| panic!("there is no {} {name}\n{}", K::kind(&()), self.dump()))
     }
 
-    pub async fn list<K: Namespaced>(&self) -> Vec<K> {
+    pub(crate) async fn list<K: Namespaced>(&self) -> Vec<K> {
         let listed = self.api::<K>().list(&ListParams::default()).await;
         listed
             .unwrap_or_else(|error| panic!("list {}: {error}", K::kind(&())))
             .items
     }
 
-    pub async fn status(&self, engine: &str) -> FireboltEngineStatus {
+    pub(crate) async fn status(&self, engine: &str) -> FireboltEngineStatus {
         let status = self.the::<FireboltEngine>(engine).await.status;
         status.unwrap_or_else(|| panic!("engine {engine} has no status\n{}", self.dump()))
     }
 
     /// The generations of which there is a StatefulSet, in order.
-    pub async fn generations(&self, engine: &str) -> Vec<i64> {
+    pub(crate) async fn generations(&self, engine: &str) -> Vec<i64> {
         let sets = self.list::<StatefulSet>().await;
         let of_engine = sets
             .iter()
@@ -235,12 +235,12 @@ impl TestEnv {
     }
 
     /// The events of the engine, oldest first.
-    pub async fn events(&self, engine: &str) -> Vec<EventSummary> {
+    pub(crate) async fn events(&self, engine: &str) -> Vec<EventSummary> {
         self.events_about::<FireboltEngine>(engine).await
     }
 
     /// The events of the object, oldest first.
-    pub async fn events_about<K: Namespaced>(&self, name: &str) -> Vec<EventSummary> {
+    pub(crate) async fn events_about<K: Namespaced>(&self, name: &str) -> Vec<EventSummary> {
         let mut events = self.list::<Event>().await;
         events.retain(|event| {
             let about = event.regarding.clone().unwrap_or_default();
@@ -256,7 +256,7 @@ impl TestEnv {
     }
 
     /// Waits until an event was emitted. Events follow the status that they are about.
-    pub async fn wait_for_event(&self, engine: &str, reason: &str) -> EventSummary {
+    pub(crate) async fn wait_for_event(&self, engine: &str, reason: &str) -> EventSummary {
         let reported = async || {
             self.events(engine)
                 .await
@@ -267,12 +267,12 @@ impl TestEnv {
             .await
     }
 
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         Mark::now(&self.cluster)
     }
 
     /// Polls until there is a result. The description is for the failure.
-    pub async fn eventually<T>(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    pub(crate) async fn eventually<T>(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
         let start = Instant::now();
         loop {
             if let Some(answer) = ask().await {
@@ -288,7 +288,12 @@ impl TestEnv {
     }
 
     /// Watches an object until there is a result. The description is for the failure.
-    pub async fn watch<K: Namespaced, T>(&self, name: &str, what: &str, ask: impl Fn(Option<K>) -> Option<T>) -> T {
+    pub(crate) async fn watch<K: Namespaced, T>(
+        &self,
+        name: &str,
+        what: &str,
+        ask: impl Fn(Option<K>) -> Option<T>,
+    ) -> T {
         let mut states = watch_object(self.api::<K>(), name).default_backoff().boxed();
         let answer = async {
             loop {
@@ -310,17 +315,22 @@ impl TestEnv {
     }
 
     /// Waits until the object is as described.
-    pub async fn wait_for_object<K: Namespaced>(&self, name: &str, what: &str, is: impl Fn(&K) -> bool) -> K {
+    pub(crate) async fn wait_for_object<K: Namespaced>(&self, name: &str, what: &str, is: impl Fn(&K) -> bool) -> K {
         self.watch(name, what, |object: Option<K>| object.filter(&is)).await
     }
 
     /// Waits until the engine is as described.
-    pub async fn wait_for(&self, engine: &str, what: &str, is: impl Fn(&FireboltEngine) -> bool) -> FireboltEngine {
+    pub(crate) async fn wait_for(
+        &self,
+        engine: &str,
+        what: &str,
+        is: impl Fn(&FireboltEngine) -> bool,
+    ) -> FireboltEngine {
         self.wait_for_object(engine, what, is).await
     }
 
     /// Waits until the engine is in the phase. An end of a rollout counts only if it is that of the latest edit.
-    pub async fn wait_for_phase(&self, engine: &str, phase: EnginePhase) -> FireboltEngineStatus {
+    pub(crate) async fn wait_for_phase(&self, engine: &str, phase: EnginePhase) -> FireboltEngineStatus {
         let is = |engine: &FireboltEngine| {
             let status = engine.status.as_ref();
             let settled = status.and_then(|status| status.observed_generation) == engine.metadata.generation;
@@ -335,7 +345,7 @@ impl TestEnv {
     }
 
     /// Waits until the engine is stable with this generation.
-    pub async fn wait_for_generation(&self, engine: &str, generation: i64) -> FireboltEngineStatus {
+    pub(crate) async fn wait_for_generation(&self, engine: &str, generation: i64) -> FireboltEngineStatus {
         let what = format!("is at rest with generation {generation}");
         let is = |engine: &FireboltEngine| {
             engine.status.as_ref().is_some_and(|status| {
@@ -348,21 +358,21 @@ impl TestEnv {
     }
 
     /// Waits until the `Ready` condition of the engine has the reason.
-    pub async fn wait_for_reason(&self, engine: &str, reason: &str) -> Condition {
+    pub(crate) async fn wait_for_reason(&self, engine: &str, reason: &str) -> Condition {
         let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.reason == reason);
         let found = self.wait_for(engine, &format!("has the reason {reason}"), has).await;
         ready(&found).expect("it has a reason")
     }
 
     /// Waits until the message of the `Ready` condition contains the text.
-    pub async fn wait_for_message(&self, engine: &str, text: &str) -> Condition {
+    pub(crate) async fn wait_for_message(&self, engine: &str, text: &str) -> Condition {
         let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.message.contains(text));
         let found = self.wait_for(engine, &format!("says {text:?}"), has).await;
         ready(&found).expect("it has a message")
     }
 
     /// Waits until the metrics of those pods were scraped this many times more.
-    pub async fn wait_for_scrapes(&self, pods: &str, more: usize) {
+    pub(crate) async fn wait_for_scrapes(&self, pods: &str, more: usize) {
         let enough = self.node.scrapes(&self.namespace, pods) + more;
         let what = format!("{pods} is asked for its metrics {more} times more");
         let asked = async || (self.node.scrapes(&self.namespace, pods) >= enough).then_some(());
@@ -370,14 +380,14 @@ impl TestEnv {
     }
 
     /// Creates the engine and waits until its first generation is stable.
-    pub async fn deploy(&self, engine: &Engine) -> FireboltEngine {
+    pub(crate) async fn deploy(&self, engine: &Engine) -> FireboltEngine {
         let name = self.create(&engine.0).await.name_any();
         self.wait_for_generation(&name, 0).await;
         self.the(&name).await
     }
 
     /// Makes the operator reconcile a stable engine, and waits until it has repaired the ConfigMap.
-    pub async fn force_reconcile(&self, engine: &str, generation: i64) {
+    pub(crate) async fn force_reconcile(&self, engine: &str, generation: i64) {
         let touch = json!({ "metadata": { "annotations": { "example.com/touched": unique("at") } } });
         self.edit_engine(engine, touch).await;
         let name = EngineNames(engine).config_map(generation);
@@ -389,14 +399,14 @@ impl TestEnv {
     }
 
     /// The generation that queries go to.
-    pub async fn routed_to(&self, engine: &str) -> Option<i64> {
+    pub(crate) async fn routed_to(&self, engine: &str) -> Option<i64> {
         let service: Service = self.get(&EngineNames(engine).routing_service()).await?;
         let selector = service.spec?.selector?;
         selector.get(Label::Generation.key())?.parse().ok()
     }
 
     /// Waits until the object is gone.
-    pub async fn wait_until_gone<K: Namespaced>(&self, name: &str) {
+    pub(crate) async fn wait_until_gone<K: Namespaced>(&self, name: &str) {
         self.watch(name, "is gone", |object: Option<K>| object.is_none().then_some(()))
             .await;
     }
@@ -420,7 +430,7 @@ impl TestEnv {
     }
 
     /// The output of kubectl for the namespace.
-    pub fn kubectl(&self, arguments: &[&str]) -> localkube::Result<String> {
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> localkube::Result<String> {
         self.cluster.kubectl(&[arguments, &["-n", &self.namespace]].concat())
     }
 }
@@ -441,7 +451,7 @@ impl Drop for TestEnv {
 }
 
 /// The `Ready` condition of the engine.
-pub fn ready(engine: &FireboltEngine) -> Option<Condition> {
+pub(crate) fn ready(engine: &FireboltEngine) -> Option<Condition> {
     let mut conditions = engine.status.iter().flat_map(|status| &status.conditions);
     conditions.find(|condition| condition.type_ == "Ready").cloned()
 }

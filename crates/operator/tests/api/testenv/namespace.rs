@@ -11,7 +11,7 @@ use crate::support::cleanup::remove_namespace;
 const NAMESPACE_LABEL: &str = "tests.firebolt.io/test";
 
 /// A namespace in which every pod has to pass the `restricted` standard.
-pub async fn create(client: &Client) -> String {
+pub(crate) async fn create(client: &Client) -> String {
     let labels = json!({ NAMESPACE_LABEL: "true", "pod-security.kubernetes.io/enforce": "restricted" });
     // The API server generates the name: a long-lived cluster has many test runs.
     let namespace = json!({ "metadata": { "generateName": "test-", "labels": labels } });
@@ -23,7 +23,7 @@ pub async fn create(client: &Client) -> String {
 }
 
 /// Removes what a killed process left: its pods would go on to run on our node.
-pub async fn clear_earlier(client: &Client) {
+pub(crate) async fn clear_earlier(client: &Client) {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let earlier = namespaces.list(&ListParams::default().labels(NAMESPACE_LABEL)).await;
     for namespace in earlier.expect("list namespaces") {

@@ -10,10 +10,10 @@ use crate::hold::{
     Settings, WaiterId,
 };
 
-pub const HOLD_TIMEOUT: Duration = Duration::from_mins(2);
+pub(super) const HOLD_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A stopped engine of the instance, with auto-stop.
-pub fn engine(name: &str) -> Engine {
+pub(super) fn engine(name: &str) -> Engine {
     Engine {
         name: name.to_owned(),
         instance: "main".to_owned(),
@@ -53,7 +53,7 @@ impl Engine {
 }
 
 /// A state machine with its clock, and its effects.
-pub struct Fixture {
+pub(super) struct Fixture {
     pub state: HoldState,
     pub now: Now,
     pub answers: Vec<(WaiterId, Answer)>,
@@ -64,7 +64,7 @@ pub struct Fixture {
 
 impl Fixture {
     /// No list yet, and room for this many requests without a body.
-    pub fn new(room: u64) -> Self {
+    pub(super) fn new(room: u64) -> Self {
         let settings = Settings {
             instance: "main".to_owned(),
             memory: room * OVERHEAD,
@@ -88,7 +88,7 @@ impl Fixture {
     }
 
     /// These engines are listed, and there is room for twelve requests without a body.
-    pub fn with(engines: &[Engine]) -> Self {
+    pub(super) fn with(engines: &[Engine]) -> Self {
         let mut fixture = Self::new(12);
         fixture.list(engines);
         fixture
@@ -105,24 +105,24 @@ impl Fixture {
         }
     }
 
-    pub fn handle(&mut self, event: Event) {
+    pub(super) fn handle(&mut self, event: Event) {
         let effects = self.state.handle(self.now, event);
         self.take(effects);
     }
 
-    pub fn arrive(&mut self, engine: &str) -> Arrival {
+    pub(super) fn arrive(&mut self, engine: &str) -> Arrival {
         self.arrive_with(engine, 0)
     }
 
     /// A request with a body arrives.
-    pub fn arrive_with(&mut self, engine: &str, bytes: u64) -> Arrival {
+    pub(super) fn arrive_with(&mut self, engine: &str, bytes: u64) -> Arrival {
         let (arrival, effects) = self.state.arrive(self.now, engine, bytes);
         self.take(effects);
         arrival
     }
 
     /// A request arrives and is held.
-    pub fn wait(&mut self, engine: &str) -> WaiterId {
+    pub(super) fn wait(&mut self, engine: &str) -> WaiterId {
         match self.arrive(engine) {
             Arrival::Waits(waiter) => waiter,
             Arrival::Answered(answer) => panic!("{engine} is answered at once: {answer:?}"),
@@ -130,7 +130,7 @@ impl Fixture {
     }
 
     /// A request arrives and is refused at once.
-    pub fn refused(&mut self, engine: &str) -> Refusal {
+    pub(super) fn refused(&mut self, engine: &str) -> Refusal {
         match self.arrive(engine) {
             Arrival::Answered(Answer::Refuse(refusal)) => refusal,
             other => panic!("{engine} is not refused: {other:?}"),
@@ -138,7 +138,7 @@ impl Fixture {
     }
 
     /// A request arrives and is routed at once.
-    pub fn routed(&mut self, engine: &str) -> Route {
+    pub(super) fn routed(&mut self, engine: &str) -> Route {
         match self.arrive(engine) {
             Arrival::Answered(Answer::Route(route)) => route,
             other => panic!("{engine} is not routed: {other:?}"),
@@ -146,30 +146,30 @@ impl Fixture {
     }
 
     /// The listing in flight ends.
-    pub fn list(&mut self, engines: &[Engine]) {
+    pub(super) fn list(&mut self, engines: &[Engine]) {
         let list = self.lists.pop().expect("a listing is in flight");
         self.handle(Event::Listed(list, Some(engines.to_vec())));
     }
 
-    pub fn list_fails(&mut self) {
+    pub(super) fn list_fails(&mut self) {
         let list = self.lists.pop().expect("a listing is in flight");
         self.handle(Event::Listed(list, None));
     }
 
     /// The newest probe ends.
-    pub fn probe(&mut self, reached: bool) {
+    pub(super) fn probe(&mut self, reached: bool) {
         let probe = self.probes.pop().expect("a probe is in flight");
         self.handle(Event::Probed(probe, reached));
     }
 
     /// The newest patch ends.
-    pub fn patch(&mut self, outcome: PatchOutcome) {
+    pub(super) fn patch(&mut self, outcome: PatchOutcome) {
         let patch = self.patches.pop().expect("a patch is in flight");
         self.handle(Event::Patched(patch, outcome));
     }
 
     /// Time passes, with a tick whenever a timer expires.
-    pub fn advance(&mut self, time: Duration) {
+    pub(super) fn advance(&mut self, time: Duration) {
         let end = self.now.monotonic + time;
         while let Some(due) = self.state.wake_at().filter(|due| *due <= end) {
             self.jump(due);
@@ -184,7 +184,7 @@ impl Fixture {
     }
 
     /// Time passes: every listing returns these engines, every probe fails, and no patch ends.
-    pub fn advance_with(&mut self, time: Duration, engines: &[Engine]) {
+    pub(super) fn advance_with(&mut self, time: Duration, engines: &[Engine]) {
         let end = self.now.monotonic + time;
         while self.now.monotonic < end {
             let due = self.state.wake_at().expect("it has started");
@@ -199,21 +199,21 @@ impl Fixture {
         }
     }
 
-    pub fn jump(&mut self, to: Instant) {
+    pub(super) fn jump(&mut self, to: Instant) {
         let passed = to.saturating_duration_since(self.now.monotonic);
         self.now.monotonic += passed;
         self.now.wall += passed;
     }
 
     /// The answer to a request. There is at most one.
-    pub fn answer_to(&self, waiter: &WaiterId) -> Option<&Answer> {
+    pub(super) fn answer_to(&self, waiter: &WaiterId) -> Option<&Answer> {
         let mut answers = self.answers.iter().filter(|(answers, _)| answers == waiter);
         let answer = answers.next().map(|(_, answer)| answer);
         assert!(answers.next().is_none(), "{waiter:?} is answered twice");
         answer
     }
 
-    pub fn released(&self, waiter: &WaiterId) -> bool {
+    pub(super) fn released(&self, waiter: &WaiterId) -> bool {
         matches!(self.answer_to(waiter), Some(Answer::Route(Route::Released(_))))
     }
 }

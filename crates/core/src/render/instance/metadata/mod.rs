@@ -19,7 +19,7 @@ pub use service::metadata_service;
 /// Names of the operator's volumes. A template with such a volume is rejected.
 pub(crate) const METADATA_VOLUMES: [&str; 3] = [CONFIG_VOLUME, CREDENTIALS_VOLUME, TEMPORARY_VOLUME];
 /// The volume with the credentials of the database, which only the container of the service can mount.
-pub const CREDENTIALS_VOLUME: &str = "postgres-creds";
+pub(crate) const CREDENTIALS_VOLUME: &str = "postgres-creds";
 const CONFIG_VOLUME: &str = "config";
 const TEMPORARY_VOLUME: &str = "tmp";
 

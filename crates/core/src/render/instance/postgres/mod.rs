@@ -14,9 +14,9 @@ pub use stateful_set::postgres_stateful_set;
 /// The database user, as which the metadata service connects.
 pub const POSTGRES_USER: &str = "firebolt";
 /// The database of the metadata service.
-pub const POSTGRES_DATABASE: &str = "firebolt_metadata";
+pub(crate) const POSTGRES_DATABASE: &str = "firebolt_metadata";
 /// The claim template of the StatefulSet, which is also the name of the volume.
-pub const POSTGRES_CLAIM: &str = "data";
+pub(crate) const POSTGRES_CLAIM: &str = "data";
 
 /// The port of the server.
 pub(super) const PORT: u16 = 5432;

@@ -17,13 +17,13 @@ const SIDECARS: [&str; 5] = ["proxy", "shipper", "watcher", "warm-up", "engine-w
 
 /// The specifications of a class and of an engine of that class.
 #[derive(Clone, Debug)]
-pub struct Pair {
+pub(super) struct Pair {
     pub class: Value,
     pub engine: Value,
 }
 
 /// Any pair.
-pub fn pairs() -> impl Strategy<Value = Pair> {
+pub(super) fn pairs() -> impl Strategy<Value = Pair> {
     (specification(), specification()).prop_map(|(class, mut engine)| {
         engine["instanceRef"] = json!(crate::admitted_objects::testenv::INSTANCE);
         engine["replicas"] = json!(1);

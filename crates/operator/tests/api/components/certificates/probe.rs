@@ -29,14 +29,14 @@ struct Findings {
 }
 
 /// The client. It ends when it is dropped.
-pub struct Probe {
+pub(super) struct Probe {
     findings: watch::Receiver<Findings>,
     task: AbortHandle,
 }
 
 impl Probe {
     /// Starts to connect to each of the addresses in turn.
-    pub fn start(api: Api<ValidatingWebhookConfiguration>, name: String, addresses: Vec<SocketAddr>) -> Self {
+    pub(super) fn start(api: Api<ValidatingWebhookConfiguration>, name: String, addresses: Vec<SocketAddr>) -> Self {
         let findings = Findings {
             certificates: vec![BTreeSet::new(); addresses.len()],
             ..Findings::default()
@@ -54,7 +54,7 @@ impl Probe {
     }
 
     /// Waits until each server has shown so many certificates.
-    pub async fn wait_for_certificates(&self, count: usize) {
+    pub(super) async fn wait_for_certificates(&self, count: usize) {
         let mut findings = self.findings.clone();
         let enough = |findings: &Findings| findings.certificates.iter().all(|seen| seen.len() >= count);
         let waited = timeout(LONGEST_WAIT, findings.wait_for(enough)).await.is_ok();
@@ -66,7 +66,7 @@ impl Probe {
     }
 
     /// Fails if any connection did.
-    pub fn assert_trusted(&self) {
+    pub(super) fn assert_trusted(&self) {
         let (connections, failures) = self.summary();
         println!("{connections} connections");
         assert!(connections > 0);

@@ -30,7 +30,7 @@ use crate::support::{OPERATOR_NAMESPACE, SOON, prepare, unique};
 const POLL: Duration = Duration::from_millis(50);
 
 /// One set of objects, with the controllers and servers that use them. Everything stops when it is dropped.
-pub struct CertificateEnv {
+pub(super) struct CertificateEnv {
     cluster: Cluster,
     /// As a user.
     client: Client,
@@ -44,7 +44,7 @@ pub struct CertificateEnv {
 
 impl CertificateEnv {
     /// Objects of names that nobody else uses, managed with all permissions.
-    pub async fn new(validity: Duration) -> Self {
+    pub(super) async fn new(validity: Duration) -> Self {
         let cluster = Cluster::attach();
         prepare(&cluster).await;
         let client = cluster.client().await.unwrap();
@@ -53,7 +53,7 @@ impl CertificateEnv {
     }
 
     /// The objects that the operator is shipped with, managed as it would.
-    pub async fn shipped(validity: Duration, operator: Client) -> Self {
+    pub(super) async fn shipped(validity: Duration, operator: Client) -> Self {
         let (secret, configuration) = ("firebolt-operator-webhook", "firebolt-operator");
         Self::of(Cluster::attach(), operator, secret, configuration, validity).await
     }
@@ -77,7 +77,7 @@ impl CertificateEnv {
     }
 
     /// The webhooks as they are installed, but for a kind that does not exist, so that they are never called.
-    pub fn webhooks() -> [Value; 2] {
+    pub(super) fn webhooks() -> [Value; 2] {
         let webhook = |name: &str| {
             json!({
                 "name": name,
@@ -107,7 +107,7 @@ impl CertificateEnv {
     }
 
     /// Installs both configurations.
-    pub async fn configure(&self) {
+    pub(super) async fn configure(&self) {
         let [validating, mutating] = Self::webhooks();
         let metadata = json!({ "name": self.settings.configuration });
         let body = |webhooks: Value| json!({ "metadata": metadata, "webhooks": webhooks });
@@ -119,7 +119,7 @@ impl CertificateEnv {
     }
 
     /// Starts a leader; one that there was before stops first.
-    pub fn lead(&mut self) {
+    pub(super) fn lead(&mut self) {
         self.leading.cancel();
         self.leading = CancellationToken::new();
         let (_, reports) = watch::channel(ElectionStatus::LEADER);
@@ -133,7 +133,7 @@ impl CertificateEnv {
     }
 
     /// Starts a server that shows what the Secret holds, and returns its number.
-    pub async fn serve(&mut self) -> usize {
+    pub(super) async fn serve(&mut self) -> usize {
         let served = Arc::new(ServingCertificate::default());
         let following = reload_from_secret(self.operator.clone(), self.settings.clone(), Arc::clone(&served));
         self.tasks.spawn(following);
@@ -157,33 +157,33 @@ impl CertificateEnv {
     }
 
     /// What a server shows.
-    pub fn served(&self, server: usize) -> &ServingCertificate {
+    pub(super) fn served(&self, server: usize) -> &ServingCertificate {
         &self.servers[server].0
     }
 
     /// The certificate that a client gets from a server, once there is one, if it trusts what the Secret says.
-    pub async fn certificate_of(&self, server: usize) -> Vec<u8> {
+    pub(super) async fn certificate_of(&self, server: usize) -> Vec<u8> {
         let address = self.servers[server].1;
         self.served(server).ready().await;
         connect(&trusted(&self.authorities().await), address).await.unwrap()
     }
 
     /// Starts to connect to these servers all the time.
-    pub fn probe(&self, servers: &[usize]) -> Probe {
+    pub(super) fn probe(&self, servers: &[usize]) -> Probe {
         let addresses = servers.iter().map(|server| self.servers[*server].1).collect();
         Probe::start(self.validating(), self.settings.configuration.clone(), addresses)
     }
 
-    pub async fn secret(&self) -> Option<Secret> {
+    pub(super) async fn secret(&self) -> Option<Secret> {
         self.secrets().get_opt(&self.settings.secret).await.unwrap()
     }
 
-    pub async fn delete_secret(&self) {
+    pub(super) async fn delete_secret(&self) {
         let parameters = DeleteParams::default();
         self.secrets().delete(&self.settings.secret, &parameters).await.unwrap();
     }
 
-    pub async fn damage_secret(&self, keys: &[&str]) {
+    pub(super) async fn damage_secret(&self, keys: &[&str]) {
         let garbage = ByteString(b"-----BEGIN CERTIFICATE-----\ngarbage".to_vec());
         let data: serde_json::Map<_, _> = keys.iter().map(|key| ((*key).to_owned(), json!(garbage))).collect();
         let patch = Patch::Merge(json!({ "data": data }));
@@ -195,12 +195,12 @@ impl CertificateEnv {
     }
 
     /// Whom to trust, as the Secret says.
-    pub async fn authorities(&self) -> Vec<u8> {
+    pub(super) async fn authorities(&self) -> Vec<u8> {
         let data = self.secret().await.and_then(|secret| secret.data).unwrap_or_default();
         data.get("ca.crt").map(|bundle| bundle.0.clone()).unwrap_or_default()
     }
 
-    pub async fn wait_for_authorities(&self, expected: &[u8]) {
+    pub(super) async fn wait_for_authorities(&self, expected: &[u8]) {
         let deadline = Instant::now() + SOON;
         while self.authorities().await != expected {
             assert!(Instant::now() < deadline, "the Secret says otherwise");
@@ -209,7 +209,7 @@ impl CertificateEnv {
     }
 
     /// Waits until all webhooks trust exactly the certificate authorities in the Secret.
-    pub async fn trust_is_current(&self) {
+    pub(super) async fn trust_is_current(&self) {
         let deadline = Instant::now() + SOON;
         loop {
             let (expected, bundles) = (self.authorities().await, self.bundles().await);
@@ -223,7 +223,7 @@ impl CertificateEnv {
     }
 
     /// Empties or overwrites what one webhook of each configuration trusts.
-    pub async fn edit_trust(&self, bundle: &str) {
+    pub(super) async fn edit_trust(&self, bundle: &str) {
         let place = "/webhooks/0/clientConfig/caBundle";
         let operation = json!([{ "op": "replace", "path": place, "value": ByteString(bundle.into()) }]);
         let patch = Patch::<()>::Json(serde_json::from_value(operation).unwrap());
@@ -233,7 +233,7 @@ impl CertificateEnv {
     }
 
     /// What is in the configurations beside whom they trust.
-    pub async fn webhooks_without_trust(&self) -> [Value; 2] {
+    pub(super) async fn webhooks_without_trust(&self) -> [Value; 2] {
         let name = &self.settings.configuration;
         let validating = json!(self.validating().get(name).await.unwrap().webhooks);
         let mutating = json!(self.mutating().get(name).await.unwrap().webhooks);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// One change of one object, reduced to what the invariants read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub(super) struct Change {
     kind: String,
     name: String,
     /// None if the object is gone.
@@ -51,7 +51,7 @@ struct Status {
 
 impl Change {
     /// Reads an object, or notes that it is gone.
-    pub fn new(kind: &str, name: &str, object: Option<&Value>) -> Self {
+    pub(super) fn new(kind: &str, name: &str, object: Option<&Value>) -> Self {
         Self {
             kind: kind.to_owned(),
             name: name.to_owned(),
@@ -122,7 +122,7 @@ impl Status {
 
 /// An invariant was violated.
 #[derive(Debug)]
-pub struct Violation {
+pub(crate) struct Violation {
     pub invariant: u8,
     pub what: String,
     pub timeline: Vec<String>,
@@ -142,13 +142,13 @@ fn violated(invariant: u8, what: String) -> Checked {
 }
 
 /// The state of the cluster at one point of the history.
-pub struct History {
+pub(super) struct History {
     engine: String,
     objects: BTreeMap<(String, String), Fact>,
 }
 
 impl History {
-    pub fn new(engine: &str) -> Self {
+    pub(super) fn new(engine: &str) -> Self {
         Self {
             engine: engine.to_owned(),
             objects: BTreeMap::new(),
@@ -156,7 +156,7 @@ impl History {
     }
 
     /// Goes through all changes. Those that show nothing new, or another engine, are left out.
-    pub fn walk(mut self, changes: &BTreeMap<u64, Change>) -> Result<(), Violation> {
+    pub(super) fn walk(mut self, changes: &BTreeMap<u64, Change>) -> Result<(), Violation> {
         let mut timeline = Vec::new();
         for (version, change) in changes {
             let key = (change.kind.clone(), change.name.clone());

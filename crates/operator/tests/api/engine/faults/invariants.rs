@@ -31,7 +31,7 @@ const FOLLOWED: [[&str; 4]; 5] = [
 ];
 
 /// Follows one engine and everything of its own.
-pub struct Invariants {
+pub(crate) struct Invariants {
     engine: String,
     apis: Vec<Api<DynamicObject>>,
     seen: Arc<Mutex<Seen>>,
@@ -48,7 +48,7 @@ struct Seen {
 
 impl Invariants {
     /// Begins to follow.
-    pub async fn watch(cluster: &Cluster, namespace: &str, engine: &str) -> Self {
+    pub(crate) async fn watch(cluster: &Cluster, namespace: &str, engine: &str) -> Self {
         let client = cluster.client().await.unwrap();
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut followers = JoinSet::new();
@@ -74,7 +74,7 @@ impl Invariants {
     }
 
     /// Waits until everything up to now has been seen, and fails with the timeline if an invariant did not hold.
-    pub async fn hold(&self) {
+    pub(crate) async fn hold(&self) {
         self.catch_up().await;
         if let Err(violation) = self.check() {
             panic!("{violation}");
@@ -82,12 +82,12 @@ impl Invariants {
     }
 
     /// The first violation in what has been seen.
-    pub fn check(&self) -> Result<(), Violation> {
+    pub(crate) fn check(&self) -> Result<(), Violation> {
         History::new(&self.engine).walk(&self.seen.lock().unwrap().history)
     }
 
     /// Waits until what is there is what has been seen. Streams are in order, so nothing before it is missing.
-    pub async fn catch_up(&self) {
+    pub(crate) async fn catch_up(&self) {
         for (api, [_, _, kind, _]) in self.apis.iter().zip(FOLLOWED) {
             let start = Instant::now();
             loop {

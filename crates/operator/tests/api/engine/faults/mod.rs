@@ -4,8 +4,8 @@
 mod crash;
 mod failed_writes;
 mod history;
-pub mod invariants;
+pub(super) mod invariants;
 mod leader_change;
 mod recreated_objects;
 mod stale_caches;
-pub mod testenv;
+pub(super) mod testenv;

@@ -16,10 +16,10 @@ use crate::support::{Operator, SOON};
 use crate::testenv::{Namespaced, TestEnv};
 
 /// The name of the engine.
-pub const ENGINE: &str = "a";
+pub(crate) const ENGINE: &str = "a";
 
 /// An operator behind a proxy. It does not run until it is started.
-pub struct ProxiedEnv {
+pub(crate) struct ProxiedEnv {
     operator: Option<Operator>,
     pub proxy: Proxy,
     pub invariants: Invariants,
@@ -28,7 +28,7 @@ pub struct ProxiedEnv {
 
 impl ProxiedEnv {
     /// An environment without an operator.
-    pub async fn without_operator() -> Self {
+    pub(crate) async fn without_operator() -> Self {
         let env = TestEnv::without_operator().await;
         Self {
             operator: None,
@@ -39,14 +39,14 @@ impl ProxiedEnv {
     }
 
     /// An environment with a running operator.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let mut proxied = Self::without_operator().await;
         proxied.start_operator();
         proxied
     }
 
     /// An environment with a running operator and a deployed engine.
-    pub async fn deployed() -> Self {
+    pub(crate) async fn deployed() -> Self {
         let proxied = Self::start().await;
         proxied.env.create(&engine(ENGINE).0).await;
         proxied.env.wait_for_generation(ENGINE, 0).await;
@@ -54,13 +54,13 @@ impl ProxiedEnv {
     }
 
     /// Starts the operator, alone: nobody waits for a lease.
-    pub fn start_operator(&mut self) {
+    pub(crate) fn start_operator(&mut self) {
         let flags = ["--namespaces", &self.env.namespace, "--leader-elect=false"];
         self.operator = Some(Operator::start(&self.env.cluster, &self.proxy.kubeconfig(), &flags));
     }
 
     /// Kills the operator and waits until it is gone.
-    pub fn kill_operator(&mut self) {
+    pub(crate) fn kill_operator(&mut self) {
         let mut operator = self.operator.take().expect("it runs");
         operator.signal(Signal::KILL);
         operator.wait(SOON);
@@ -68,7 +68,7 @@ impl ProxiedEnv {
 
     /// Deploys the engine, changes it, and waits for generation 1. Each step is skipped if it is done already, so that
     /// this can be repeated from any point.
-    pub async fn deploy_and_change(&self) {
+    pub(crate) async fn deploy_and_change(&self) {
         let found = match self.env.get::<FireboltEngine>(ENGINE).await {
             Some(found) => found,
             None => self.env.create(&engine(ENGINE).0).await,
@@ -82,14 +82,14 @@ impl ProxiedEnv {
     }
 
     /// Gives the engine another image, which asks for another generation.
-    pub async fn change(&self, number: usize) {
+    pub(crate) async fn change(&self, number: usize) {
         let image = format!("registry.example/engine:changed-{number}");
         self.env.edit_engine(ENGINE, new_image(&image)).await;
     }
 
     /// Waits until the engine is at rest with this generation and nothing else is left, and checks the invariants on
     /// all that happened. Returns what is there, to be compared with other runs.
-    pub async fn at_rest(&self, generation: i64) -> FinalState {
+    pub(crate) async fn at_rest(&self, generation: i64) -> FinalState {
         self.env.wait_for_generation(ENGINE, generation).await;
         let what = format!("nothing but generation {generation} is left");
         let rest = async || Some(self.rest().await).filter(|rest| rest.is_only(generation));
@@ -117,19 +117,19 @@ impl ProxiedEnv {
     }
 
     /// Waits until the fault of the rule has happened to a request.
-    pub async fn struck(&self, rule: &Rule) {
+    pub(crate) async fn struck(&self, rule: &Rule) {
         let struck = async || (rule.struck() > 0).then_some(());
         self.env.eventually("the fault happens", struck).await;
     }
 
     /// Has the operator stand still right after it has stored a status of this phase, until the rule is released.
-    pub fn hold_at(&self, phase: EnginePhase) -> Rule {
+    pub(crate) fn hold_at(&self, phase: EnginePhase) -> Rule {
         hold_at(&self.proxy, phase)
     }
 }
 
 /// Like [`ProxiedEnv::hold_at`], for an operator of its own.
-pub fn hold_at(proxy: &Proxy, phase: EnginePhase) -> Rule {
+pub(crate) fn hold_at(proxy: &Proxy, phase: EnginePhase) -> Rule {
     let status = writes().of("fireboltengines").status();
     let said = status.saying(&format!("\"phase\":\"{phase}\""));
     proxy.on(said.next(1), Fault::HoldResponse)
@@ -137,7 +137,7 @@ pub fn hold_at(proxy: &Proxy, phase: EnginePhase) -> Rule {
 
 /// An engine at rest, as far as it is the same in every run.
 #[derive(Debug, PartialEq)]
-pub struct FinalState {
+pub(crate) struct FinalState {
     phase: Option<EnginePhase>,
     generations: [i64; 2],
     draining: Option<i64>,

@@ -137,7 +137,7 @@ async fn one_gateway_pod_is_enough() {
 
 impl InstanceEnv {
     /// Waits until the engine knows that its instance can be used, or that it cannot.
-    pub async fn wait_until_engine_knows(&self, engine: &str, ready: bool) {
+    pub(crate) async fn wait_until_engine_knows(&self, engine: &str, ready: bool) {
         let expected = if ready { "True" } else { "False" };
         let knows = |engine: &FireboltEngine| {
             let mut conditions = engine.status.iter().flat_map(|status| &status.conditions);

@@ -15,7 +15,7 @@ use crate::instance::testenv::{InstanceEnv, condition};
 
 impl InstanceEnv {
     /// Waits until what has the name is another object than the one of that UID.
-    pub async fn wait_for_another(&self, kind: &str, name: &str, uid: &str) {
+    pub(crate) async fn wait_for_another(&self, kind: &str, name: &str, uid: &str) {
         let another = async || {
             self.find(kind, name)
                 .await

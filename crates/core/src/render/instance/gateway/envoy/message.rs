@@ -98,7 +98,7 @@ pub(super) enum StringMatch {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct HeaderMatch {
     pub name: &'static str,
-    pub string_match: StringMatch,
+    pub(crate) string_match: StringMatch,
 }
 
 /// How a connection that carries nothing for a while is kept known to the network. Times are in seconds.

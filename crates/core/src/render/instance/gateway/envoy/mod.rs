@@ -51,12 +51,12 @@ pub const AGENT_PORT: u16 = 9902;
 /// The port on which that agent checks whether an engine is reachable, from the same pod only.
 pub const PROBE_PORT: u16 = 9903;
 /// The path on the client port and on the metrics port that tells whether this gateway takes requests.
-pub const HEALTH_PATH: &str = "/healthz";
+pub(crate) const HEALTH_PATH: &str = "/healthz";
 /// The path on the metrics port that Prometheus reads.
-pub const METRICS_PATH: &str = "/stats/prometheus";
+pub(crate) const METRICS_PATH: &str = "/stats/prometheus";
 
 /// The path on which an engine pod says whether it takes queries.
-pub const READY_PATH: &str = "/health/ready";
+pub(crate) const READY_PATH: &str = "/health/ready";
 
 /// What the configuration of a gateway depends on. No engine is in it.
 #[derive(Debug, Clone, Copy)]
