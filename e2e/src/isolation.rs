@@ -55,14 +55,14 @@ fn run(body: impl Future<Output = ()>, outside: impl FnOnce(&Path) -> Option<Out
     // The test harness gives each test a thread of its name.
     let name = thread.name().expect("a test runs in a thread that has its name");
     let output = run_again(name, outside);
-    let said = format!(
+    let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    print!("{said}");
+    print!("{text}");
     // No test at all would be a success too.
-    let ran = said.contains("test result: ok. 1 passed");
+    let ran = text.contains("test result: ok. 1 passed");
     assert!(
         output.status.success() && ran,
         "{name} failed in its network: {}",

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_that_will_not_do_is_named() {
+    fn an_invalid_document_is_named() {
         let folder = tempfile::tempdir().expect("create a folder");
         let document = folder.path().join("openapi.json");
         let error = || pod_schema_from(&document).expect_err("it will not do");

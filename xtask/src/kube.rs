@@ -100,9 +100,9 @@ fn table(status: &Status) -> String {
     for part in &status.components {
         let pid = part.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         let healthy = part
-            .trouble
+            .error
             .as_ref()
-            .map_or_else(|| "yes".to_owned(), |trouble| format!("no: {trouble}"));
+            .map_or_else(|| "yes".to_owned(), |error| format!("no: {error}"));
         rows.push([part.component.to_string(), pid, healthy, part.address.clone()]);
     }
     let widths: [usize; 4] = std::array::from_fn(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
@@ -126,11 +126,11 @@ mod tests {
     use localkube::{Component, ComponentStatus};
 
     #[test]
-    fn the_table_lines_up_and_says_what_is_wrong() {
-        let component = |component, pid, trouble: Option<&str>| ComponentStatus {
+    fn the_table_is_aligned_and_shows_errors() {
+        let component = |component, pid, error: Option<&str>| ComponentStatus {
             component,
             pid,
-            trouble: trouble.map(str::to_owned),
+            error: error.map(str::to_owned),
             address: "https://127.0.0.1:20000".to_owned(),
         };
         let status = Status {

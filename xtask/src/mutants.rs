@@ -14,7 +14,7 @@ use localkube::tools::{Binary, Tool, Tools};
 use crate::{Outcome, tools};
 
 /// How many of a hundred viable mutants must be caught.
-const WANTED: usize = 90;
+const REQUIRED: usize = 90;
 const LIST: &str = "docs/mutants.md";
 /// Every examined file lies below it; names are shorter without.
 const SOURCES: &str = "crates/core/src/";
@@ -104,8 +104,8 @@ impl Results {
     /// What has to be done. In a run of a part, a listed mutant that did not survive may just not have been tried.
     fn problems(&self, listed: &[String], whole: bool) -> Vec<String> {
         let mut problems = Vec::new();
-        if self.caught.len() * 100 < self.viable() * WANTED || self.viable() == 0 {
-            problems.push(format!("less than {WANTED} % are caught"));
+        if self.caught.len() * 100 < self.viable() * REQUIRED || self.viable() == 0 {
+            problems.push(format!("less than {REQUIRED} % are caught"));
         }
         for name in surplus(&self.missed, listed) {
             problems.push(format!("not listed in {LIST}: {name}"));

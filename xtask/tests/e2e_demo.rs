@@ -24,7 +24,7 @@ const INSTANCES: &str = include_str!("../../docs/operations/instances.md");
 const GATEWAY: &str = include_str!("../../docs/operations/gateway.md");
 
 #[test]
-fn the_demo_and_the_handbook_keep_their_word_and_leave_no_trace() {
+fn the_demo_and_the_handbook_work_as_documented_and_leave_nothing_behind() {
     let place = Place::new();
     let interfaces = interfaces();
     let shown = demo(&place);
@@ -259,10 +259,10 @@ impl Reader {
         assert_eq!(missing, None, "{command} never said this");
     }
 
-    fn wait_for(&self, expected: &str, look: impl Fn(&Self) -> String) {
+    fn wait_for(&self, expected: &str, read: impl Fn(&Self) -> String) {
         let deadline = Instant::now() + LIMIT;
         loop {
-            let found = look(self);
+            let found = read(self);
             if found == expected {
                 return;
             }

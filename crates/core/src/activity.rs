@@ -142,7 +142,7 @@ mod tests {
     #[case::open_labels("firebolt_running_queries{a=\"1\n", "malformed line")]
     #[case::too_many_words("firebolt_running_queries 0 1 2\n", "malformed line")]
     #[case::bad_timestamp("firebolt_running_queries 0 soon\n", "malformed line")]
-    fn what_does_not_tell_is_a_fault(#[case] body: &str, #[case] message: &str) {
+    fn metrics_without_the_gauges_are_a_fault(#[case] body: &str, #[case] message: &str) {
         let fault = queries(body.as_bytes()).expect_err("a fault").to_string();
         assert!(fault.contains(message), "{fault}");
     }
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_body_is_taken_for_idle_unless_it_says_so(body in any::<Vec<u8>>()) {
+        fn only_a_body_with_zero_queries_counts_as_idle(body in any::<Vec<u8>>()) {
             if let Ok(0) = queries(&body) {
                 let text = String::from_utf8(body).expect("text");
                 prop_assert!(GAUGES.iter().all(|gauge| text.contains(gauge)));

@@ -286,13 +286,13 @@ mod tests {
         let image = waiting(&json!({ "reason": "ErrImagePull", "message": "no such image" }));
         let crash = waiting(&json!({ "reason": "CrashLoopBackOff" }));
         let pods = [pod(&image), pod(&crash), pod(&image), pod(&running()), pod(&image)];
-        let told = causes(&pods);
-        assert_eq!(told.len(), 2);
+        let reported = causes(&pods);
+        assert_eq!(reported.len(), 2);
         assert_eq!(
-            told[0],
+            reported[0],
             "Pod a-g0-0 (and 2 more) cannot start container engine: ErrImagePull: no such image."
         );
-        assert!(told[1].starts_with("Pod a-g0-0 is in a crash loop"), "{told:?}");
+        assert!(reported[1].starts_with("Pod a-g0-0 is in a crash loop"), "{reported:?}");
     }
 
     #[test]

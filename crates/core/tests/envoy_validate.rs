@@ -18,8 +18,8 @@ fn validate(configuration: &str) -> (bool, String) {
         .arg(&file)
         .output()
         .expect("run Envoy");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.success(), said)
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), log)
 }
 
 fn rendered(namespace: &str, cluster_domain: &str, metrics_port: u16, ipv6: bool) -> String {
@@ -49,9 +49,9 @@ fn envoy_accepts(
     #[case] metrics_port: u16,
     #[values(false, true)] ipv6: bool,
 ) {
-    let (accepted, said) = validate(&rendered(namespace, cluster_domain, metrics_port, ipv6));
-    assert!(accepted, "{said}");
-    assert!(!said.contains("[warning]") && !said.contains("[error]"), "{said}");
+    let (accepted, log) = validate(&rendered(namespace, cluster_domain, metrics_port, ipv6));
+    assert!(accepted, "{log}");
+    assert!(!log.contains("[warning]") && !log.contains("[error]"), "{log}");
 }
 
 #[rstest]
@@ -62,6 +62,6 @@ fn envoy_accepts(
 fn envoy_refuses(#[case] right: &str, #[case] wrong: &str) {
     let configuration = rendered("data", "cluster.local", 9090, false);
     assert!(configuration.contains(right));
-    let (accepted, said) = validate(&configuration.replace(right, wrong));
-    assert!(!accepted, "{said}");
+    let (accepted, log) = validate(&configuration.replace(right, wrong));
+    assert!(!accepted, "{log}");
 }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_tells_every_reason_once() {
+    fn a_chain_contains_every_cause_once() {
         let denied = || io::Error::new(io::ErrorKind::PermissionDenied, "permission denied");
         let plain = Error::io("open", "/a/file")(denied());
         assert_eq!(chain(&plain), "open /a/file: permission denied");

@@ -25,7 +25,7 @@ const QUIET: [&str; 4] = [
 ];
 
 #[test]
-fn help_tells_the_exit_codes() {
+fn help_lists_the_exit_codes() {
     for arguments in [&["--help"][..], &["run", "--help"]] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(0));

@@ -155,7 +155,7 @@ async fn serve(State(server): State<Shared>, request: Request<body::Body>) -> Re
 type Acting = Arc<Mutex<[bool; ELECTORS]>>;
 
 /// One process after another under the same number, each until it loses the lease or is stopped.
-async fn live(number: usize, client: Client, acting: Acting, mut random: fastrand::Rng, terms: Arc<Mutex<u32>>) {
+async fn live(number: usize, client: Client, acting: Acting, mut random: fastrand::Rng, leaderships: Arc<Mutex<u32>>) {
     loop {
         let identity = format!("{number}-{}", random.u32(..));
         let client = lease_client(client.clone(), &identity);
@@ -190,7 +190,7 @@ async fn live(number: usize, client: Client, acting: Acting, mut random: fastran
             // Work ends before the election is asked to stop.
             let leads = ended.is_pending() && !stop.is_cancelled() && reports.borrow().role == Role::Leader;
             let acted = std::mem::replace(&mut acting.lock().unwrap()[number], leads);
-            *terms.lock().unwrap() += u32::from(leads && !acted);
+            *leaderships.lock().unwrap() += u32::from(leads && !acted);
             ended
         })
         .await;
@@ -208,14 +208,14 @@ fn simulate(seed: u64, checks_versions: bool) -> (u32, Option<Duration>) {
         let mut random = fastrand::Rng::with_seed(seed);
         let server = Arc::new(Mutex::new(Server::new(random.fork(), checks_versions)));
         let client = Client::new(Router::new().fallback(serve).with_state(Arc::clone(&server)), "ns");
-        let (acting, terms) = (Acting::default(), Arc::new(Mutex::new(0)));
+        let (acting, leaderships) = (Acting::default(), Arc::new(Mutex::new(0)));
         for number in 0..ELECTORS {
             tokio::spawn(live(
                 number,
                 client.clone(),
                 Arc::clone(&acting),
                 random.fork(),
-                Arc::clone(&terms),
+                Arc::clone(&leaderships),
             ));
         }
         let start = Instant::now();
@@ -223,10 +223,10 @@ fn simulate(seed: u64, checks_versions: bool) -> (u32, Option<Duration>) {
             // Off the beat of everything else, so that what happens at one instant has settled.
             sleep(Duration::from_nanos(50_000_007)).await;
             if acting.lock().unwrap().iter().filter(|acts| **acts).count() > 1 {
-                return (*terms.lock().unwrap(), Some(start.elapsed()));
+                return (*leaderships.lock().unwrap(), Some(start.elapsed()));
             }
         }
-        (*terms.lock().unwrap(), None)
+        (*leaderships.lock().unwrap(), None)
     })
 }
 
@@ -288,15 +288,15 @@ async fn access_is_proven_by_taking_the_lease_or_finding_it_taken() {
 fn never_do_two_act_at_once() {
     let mut total = 0;
     for seed in 0..20 {
-        let (terms, overlap) = simulate(seed, true);
+        let (leaderships, overlap) = simulate(seed, true);
         assert_eq!(overlap, None, "two acted at once with seed {seed}");
         assert!(
-            terms >= 5,
-            "only {terms} terms with seed {seed}: too little happened to prove anything"
+            leaderships >= 5,
+            "only {leaderships} leaderships with seed {seed}: too little happened to prove anything"
         );
-        total += terms;
+        total += leaderships;
     }
-    println!("{total} terms");
+    println!("{total} leaderships");
 }
 
 #[test]

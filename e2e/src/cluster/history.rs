@@ -14,7 +14,7 @@ use super::testenv::{Namespaced, TestEnv};
 pub struct History<'env, K> {
     env: &'env TestEnv,
     name: String,
-    told: Vec<K>,
+    states: Vec<K>,
     news: UnboundedReceiver<K>,
     watch: JoinHandle<()>,
 }
@@ -31,7 +31,7 @@ impl TestEnv {
         History {
             env: self,
             name: name.to_owned(),
-            told: Vec::new(),
+            states: Vec::new(),
             news,
             watch: tokio::spawn(follow(api, parameters, events, sender)),
         }
@@ -41,7 +41,7 @@ impl TestEnv {
 impl<K: Namespaced> History<'_, K> {
     /// Waits for the next state that satisfies the condition, and returns it.
     pub async fn reaches(&mut self, sentence: &str, is: impl Fn(&K) -> bool) -> K {
-        let Self { env, told, news, .. } = self;
+        let Self { env, states, news, .. } = self;
         let found = async || {
             loop {
                 let state = match news.try_recv() {
@@ -49,7 +49,7 @@ impl<K: Namespaced> History<'_, K> {
                     Err(TryRecvError::Empty) => return None,
                     Err(TryRecvError::Disconnected) => panic!("the watch ended, and still not: {sentence}"),
                 };
-                told.push(state.clone());
+                states.push(state.clone());
                 if is(&state) {
                     return Some(state);
                 }
@@ -63,11 +63,11 @@ impl<K: Namespaced> History<'_, K> {
         let name = self.name.clone();
         let now = self.env.get::<K>(&name).await.resource_version();
         let is_now = |state: &K| state.resource_version() == now;
-        if !self.told.iter().any(is_now) {
-            self.reaches(&format!("the present state of {name} is told"), is_now)
+        if !self.states.iter().any(is_now) {
+            self.reaches(&format!("the present state of {name} is observed"), is_now)
                 .await;
         }
-        &self.told
+        &self.states
     }
 }
 

@@ -72,22 +72,22 @@ impl TestEnv {
     }
 
     /// Waits until the condition `Ready` of the engine has the reason.
-    pub async fn says(&self, engine: &str, reason: &str) -> Condition {
+    pub async fn has_reason(&self, engine: &str, reason: &str) -> Condition {
         let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.reason == reason);
-        let found = self.becomes(engine, &format!("says {reason}"), has).await;
+        let found = self.becomes(engine, &format!("reports {reason}"), has).await;
         ready(&found).cloned().expect("it has a reason")
     }
 
     /// Waits until the message of the condition `Ready` of the engine contains the text.
-    pub async fn tells(&self, engine: &str, text: &str) -> Condition {
+    pub async fn has_message(&self, engine: &str, text: &str) -> Condition {
         let has = |engine: &FireboltEngine| ready(engine).is_some_and(|ready| ready.message.contains(text));
-        let found = self.becomes(engine, &format!("tells {text:?}"), has).await;
+        let found = self.becomes(engine, &format!("reports {text:?}"), has).await;
         ready(&found).cloned().expect("it has a message")
     }
 
     /// Waits for an event of the engine.
-    pub async fn tells_event(&self, engine: &str, reason: &str, message: &str) {
-        let told = async || {
+    pub async fn emits_event(&self, engine: &str, reason: &str, message: &str) {
+        let emitted = async || {
             let events = self.list::<Event>("").await;
             let is = |event: &Event| {
                 event.involved_object.name.as_deref() == Some(engine)
@@ -97,7 +97,7 @@ impl TestEnv {
             events.iter().any(is).then_some(())
         };
         let sentence = format!("an event {reason} of engine {engine} says {message:?}");
-        self.eventually(&sentence, told).await;
+        self.eventually(&sentence, emitted).await;
     }
 
     /// The generations with a StatefulSet that is not being deleted, in order.

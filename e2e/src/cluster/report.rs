@@ -73,15 +73,15 @@ fn describe_pods(pods: &Value) -> String {
         let _infallible = writeln!(
             text,
             "{}: {}{going} at {}",
-            said(&metadata["name"]),
-            said(&status["phase"]),
-            said(&status["podIP"])
+            text_or_dash(&metadata["name"]),
+            text_or_dash(&status["phase"]),
+            text_or_dash(&status["podIP"])
         );
         for container in containers(pod) {
             let _infallible = writeln!(
                 text,
                 "  {}: ready {}, restarts {}, {}",
-                said(&container["name"]),
+                text_or_dash(&container["name"]),
                 container["ready"],
                 container["restartCount"],
                 container["state"]
@@ -89,7 +89,7 @@ fn describe_pods(pods: &Value) -> String {
         }
         let conditions = status["conditions"].as_array().into_iter().flatten();
         for condition in conditions.filter(|condition| condition["status"] != "True") {
-            let (kind, message) = (said(&condition["type"]), said(&condition["message"]));
+            let (kind, message) = (text_or_dash(&condition["type"]), text_or_dash(&condition["message"]));
             let _infallible = writeln!(text, "  not {kind}: {message}");
         }
     }
@@ -105,7 +105,7 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     of("initContainerStatuses").chain(of("containerStatuses"))
 }
 
-fn said(value: &Value) -> &str {
+fn text_or_dash(value: &Value) -> &str {
     value.as_str().unwrap_or("-")
 }
 

@@ -23,7 +23,7 @@ async fn a_long_query_on_the_old_generation_finishes() {
     env.reaches(ENGINE, EnginePhase::Draining).await;
     assert!(!query.is_finished(), "the query runs while its generation drains");
     let counted = "generation 0 is draining: 1 query left";
-    env.tells(ENGINE, counted).await;
+    env.has_message(ENGINE, counted).await;
     assert!(!query.is_finished(), "the query is counted while it runs");
     let old = env.find::<StatefulSet>(&EngineNames(ENGINE).stateful_set(0)).await;
     assert!(old.is_some_and(|old| old.metadata.deletion_timestamp.is_none()));
@@ -61,7 +61,7 @@ async fn a_generation_whose_queries_cannot_be_counted_is_kept_and_reported() {
 
     let traffic = env.traffic(ENGINE).await;
     env.apply(&engine.env("EDIT", "1")).await;
-    let condition = env.says(ENGINE, "DrainCheckFailing").await;
+    let condition = env.has_reason(ENGINE, "DrainCheckFailing").await;
     assert_eq!(condition.status, "False");
     assert!(condition.message.contains(&pod), "{}", condition.message);
     traffic.reaches(&TestEnv::pod_names(ENGINE, 1, 1)).await;
@@ -70,7 +70,7 @@ async fn a_generation_whose_queries_cannot_be_counted_is_kept_and_reported() {
     let mended = env.ask_pod(&pod, METRICS_PORT, METRICS_SWITCH_PATH, "ok").await;
     assert_eq!(mended.status, 204, "{mended:?}");
     env.settles(ENGINE, 1).await;
-    env.says(ENGINE, "EngineReady").await;
+    env.has_reason(ENGINE, "EngineReady").await;
     traffic.assert_flawless().await;
 }
 

@@ -125,7 +125,7 @@ async fn cannot_start(env: &TestEnv, fault: &Fault) {
 async fn recovers(env: &TestEnv, engine: &str) -> i64 {
     let generation = env.comes_to_rest(engine).await;
     assert_eq!(env.generations(engine).await, [generation], "of {engine}");
-    env.says(engine, "EngineReady").await;
+    env.has_reason(engine, "EngineReady").await;
     env.answers(engine).await;
     generation
 }

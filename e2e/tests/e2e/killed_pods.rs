@@ -85,18 +85,18 @@ async fn an_instance_reports_what_was_killed_and_keeps_its_data() {
     env.kill_pod(&pod.name_any()).await;
     let degraded = is_degraded(&mut history, "PostgreSQL is not ready: 0 of 1 pods ready").await;
     assert_ne!(status(&degraded).gateway_endpoint, "", "the gateway is not affected");
-    let engine = env.says(ENGINE, "InstanceNotReady").await;
+    let engine = env.has_reason(ENGINE, "InstanceNotReady").await;
     assert_eq!(engine.status, "False");
     assert_eq!(env.reaches(ENGINE, EnginePhase::Stable).await.active_generation, 0);
     traffic.flows().await;
     env.delete::<ResourceQuota>(NO_MORE_PODS).await;
     let set = format!("statefulset/{}", InstanceNames(INSTANCE).postgres());
     // Kubernetes would retry by itself, but only after a long backoff.
-    env.kubectl(&["annotate", &set, "look=again"])
+    env.kubectl(&["annotate", &set, "reconcile=again"])
         .expect("trigger another reconcile");
     recovers(&mut history).await;
     let [_] = env.pods_of(Component::Postgres).await;
-    env.says(ENGINE, "EngineReady").await;
+    env.has_reason(ENGINE, "EngineReady").await;
 
     traffic.assert_flawless().await;
     assert_eq!(claim(&env).await, before, "it is the same volume");

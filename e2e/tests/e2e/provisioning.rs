@@ -27,7 +27,7 @@ async fn the_minimal_example_runs_and_answers_a_query() {
     env.becomes(&claim, "is bound", bound).await;
 
     env.settles("analytics", 0).await;
-    let condition = env.says("analytics", "EngineReady").await;
+    let condition = env.has_reason("analytics", "EngineReady").await;
     assert_eq!(condition.status, "True");
     assert_eq!(env.get::<FireboltEngine>("analytics").await.spec.replicas, 1);
 

@@ -30,7 +30,7 @@ async fn an_engine_that_is_scaled_to_zero_finishes_its_query_stops_and_comes_bac
     scale(&env, 0);
     let status = env.settles(ENGINE, 1).await;
     assert_eq!((status.phase, status.replicas), (Some(EnginePhase::Stopped), Some(0)));
-    let condition = env.says(ENGINE, "Stopped").await;
+    let condition = env.has_reason(ENGINE, "Stopped").await;
     assert_eq!(condition.status, "False");
     assert!(condition.message.contains("spec.replicas is 0"), "{condition:?}");
     let reply = query.await.expect("the client runs to its end");
@@ -84,7 +84,7 @@ async fn an_engine_stops_when_it_is_idle_and_neither_under_load_nor_in_a_schedul
     set_auto_stop(&env, &json!([{ "start": clock(-2), "end": clock(2) }])).await;
     let status = env.settles(ENGINE, 2).await;
     assert_eq!((status.phase, status.replicas), (Some(EnginePhase::Stable), Some(2)));
-    env.tells_event(ENGINE, "ScaledUp", "Scaled from 0 to 2: a schedule window is open.")
+    env.emits_event(ENGINE, "ScaledUp", "Scaled from 0 to 2: a schedule window is open.")
         .await;
     env.answers(ENGINE).await;
     let awake = stays_in_use(&env, AutoStopReason::ScheduleActive).await;
@@ -100,7 +100,7 @@ async fn an_engine_stops_when_it_is_idle_and_neither_under_load_nor_in_a_schedul
         .expect("ask for the engine");
     let status = env.settles(ENGINE, 4).await;
     assert_eq!((status.phase, status.replicas), (Some(EnginePhase::Stable), Some(2)));
-    env.tells_event(ENGINE, "ScaledUp", "Scaled from 0 to 2: wake requested by a query.")
+    env.emits_event(ENGINE, "ScaledUp", "Scaled from 0 to 2: wake requested by a query.")
         .await;
     env.answers(ENGINE).await;
 }
@@ -139,8 +139,8 @@ async fn stays_in_use(env: &TestEnv, reason: AutoStopReason) -> FireboltEngine {
 /// Waits until the engine, which had this many replicas, reports that it stopped for idleness without a wake request.
 async fn is_stopped_for_idleness(env: &TestEnv, replicas: i32) -> FireboltEngine {
     let message = format!("Scaled from {replicas} to 0: no query within autoStop.idleTimeout.");
-    env.tells_event(ENGINE, "ScaledDown", &message).await;
-    env.says(ENGINE, "Stopped").await;
+    env.emits_event(ENGINE, "ScaledDown", &message).await;
+    env.has_reason(ENGINE, "Stopped").await;
     let is = |engine: &FireboltEngine| {
         let status = engine.status.as_ref();
         status.is_some_and(|status| {

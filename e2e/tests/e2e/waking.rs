@@ -34,7 +34,7 @@ async fn an_idle_engine_stops_and_the_next_query_wakes_it_for_at_least_the_idle_
     assert_eq!(env.executed_by("the-first"), TestEnv::pod_names(ENGINE, 2, 1));
     assert_has_stages(query.header("server-timing"));
     let why = "Scaled from 0 to 1: wake requested by a query.";
-    env.tells_event(ENGINE, "ScaledUp", why).await;
+    env.emits_event(ENGINE, "ScaledUp", why).await;
     let woken = |engine: &FireboltEngine| status(engine).auto_stop_reason == Some(AutoStopReason::WakeRequested);
     let woken = env.becomes(ENGINE, "says that a query woke it", woken).await;
     assert!(
@@ -180,8 +180,8 @@ fn assert_has_stages(timing: &str) {
     let names: Vec<&str> = stages.iter().map(|(name, _)| *name).collect();
     let mut known = ["detected", "scaled", "ready", "released", "wake"].into_iter();
     assert!(names.iter().all(|name| known.any(|one| one == *name)), "{timing}");
-    for told in ["detected", "released", "wake"] {
-        assert!(names.contains(&told), "{timing}");
+    for stage in ["detected", "released", "wake"] {
+        assert!(names.contains(&stage), "{timing}");
     }
     let sum: f64 = stages.iter().map(|(_, milliseconds)| milliseconds).sum();
     let (_, whole) = stages[stages.len() - 1];
@@ -192,7 +192,7 @@ fn assert_has_stages(timing: &str) {
 /// Waits until the engine has stopped because it is idle.
 async fn stops_for_idleness(env: &TestEnv) {
     let why = "Scaled from 1 to 0: no query within autoStop.idleTimeout.";
-    env.tells_event(ENGINE, "ScaledDown", why).await;
+    env.emits_event(ENGINE, "ScaledDown", why).await;
     env.settles(ENGINE, 1).await;
 }
 

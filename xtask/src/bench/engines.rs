@@ -154,11 +154,11 @@ impl Fleet {
         .await
     }
 
-    async fn until<T>(&self, what: &str, mut look: impl FnMut(&HashMap<String, Seen>) -> Option<T>) -> Result<T> {
+    async fn until<T>(&self, what: &str, mut check: impl FnMut(&HashMap<String, Seen>) -> Option<T>) -> Result<T> {
         let deadline = Instant::now() + LIMIT;
         loop {
             let changed = self.observed.changed.notified();
-            let found = look(&self.observed.engines.lock().unwrap_or_else(PoisonError::into_inner));
+            let found = check(&self.observed.engines.lock().unwrap_or_else(PoisonError::into_inner));
             if let Some(found) = found {
                 return Ok(found);
             }

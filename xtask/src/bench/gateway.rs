@@ -94,11 +94,11 @@ impl Rate {
         let added = over(&|turn| turn.on.p99 - turn.off.p99);
         let middle = over(&|turn| turn.on.p50 - turn.off.p50);
         let measure = format!("wake hook, {} queries/s: added latency, p99", self.rate);
-        let told = format!("{added:+.2} ms (p99 {on:.2} over {off:.2}; p50 {middle:+.2})");
+        let text = format!("{added:+.2} ms (p99 {on:.2} over {off:.2}; p50 {middle:+.2})");
         if self.rate == RATE {
-            Line::against(measure, added, told, ADDED)
+            Line::against(measure, added, text, ADDED)
         } else {
-            Line::shown(measure, told)
+            Line::shown(measure, text)
         }
     }
 }

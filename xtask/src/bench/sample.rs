@@ -35,8 +35,8 @@ impl Samples {
         self.quantile(1.0)
     }
 
-    /// What is told: the middle, and what one in a hundred exceeds.
-    pub(super) fn told(&self) -> String {
+    /// The median and the 99th percentile, as text.
+    pub(super) fn summary(&self) -> String {
         let [median, high] = [self.median(), self.quantile(0.99)].map(milliseconds);
         format!("p50 {median:.1} ms, p99 {high:.1} ms ({} samples)", self.0.len())
     }
@@ -65,6 +65,6 @@ mod tests {
         assert_eq!(samples.median(), Duration::from_millis(100));
         assert_eq!(samples.quantile(0.99), Duration::from_millis(198));
         assert_eq!(samples.worst(), Duration::from_millis(200));
-        assert_eq!(samples.told(), "p50 100.0 ms, p99 198.0 ms (200 samples)");
+        assert_eq!(samples.summary(), "p50 100.0 ms, p99 198.0 ms (200 samples)");
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_says_what_was_measured_what_it_should_be_and_whether_it_is() {
+    fn each_line_shows_the_measure_its_target_and_whether_it_is_met() {
         let lines = [
             Line::against("wake", 12.34, "p50 3.1 ms, p99 12.3 ms", Below(100.0, "ms")),
             Line::against("restart", 2.5, "2.5 s", Below(2.0, "s")),

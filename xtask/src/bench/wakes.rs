@@ -61,11 +61,11 @@ pub(super) async fn measure(programs: &Programs, extent: Extent) -> Result<Vec<L
     let p99 = |samples: &Samples| milliseconds(samples.quantile(0.99));
     let (engines, holes) = (extent.engines, extent.black_holes);
     Ok(vec![
-        Line::against("wake to patch, idle operator, p99", p99(&idle), idle.told(), IDLE),
+        Line::against("wake to patch, idle operator, p99", p99(&idle), idle.summary(), IDLE),
         Line::against(
             format!("wake to patch, {engines} engines and {holes} black-holed pods, p99"),
             p99(&busy),
-            busy.told(),
+            busy.summary(),
             BUSY,
         ),
         Line::against(

@@ -103,15 +103,16 @@ impl Load {
 
 impl Program {
     fn note(&mut self, line: &str) -> Result<()> {
-        let told: Value = serde_json::from_str(line).map_err(|error| format!("read from the load: {error}: {line}"))?;
+        let progress: Value =
+            serde_json::from_str(line).map_err(|error| format!("read from the load: {error}: {line}"))?;
         let count = |value: &Value| value.as_u64().unwrap_or_default();
         self.counts = Counts {
-            answered: count(&told["answered"]),
-            failed: count(&told["failed"]),
-            ran_twice: count(&told["report"]["ran_twice"]),
-            lost: count(&told["report"]["lost"]),
+            answered: count(&progress["answered"]),
+            failed: count(&progress["failed"]),
+            ran_twice: count(&progress["report"]["ran_twice"]),
+            lost: count(&progress["report"]["lost"]),
         };
-        let failures = told["report"]["failures"].as_array().into_iter().flatten();
+        let failures = progress["report"]["failures"].as_array().into_iter().flatten();
         let reasons = failures.filter_map(|failure| failure["reason"].as_str());
         self.failures.extend(reasons.map(str::to_owned));
         Ok(())

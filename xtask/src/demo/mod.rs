@@ -228,8 +228,8 @@ async fn scale(
     if (failed, ran_twice, lost) == (0, 0, 0) {
         return Ok(());
     }
-    let trouble = format!("{failed} queries failed, {ran_twice} ran twice, {lost} were answered and never ran");
-    Err([vec![trouble], failures].concat().join("\n").into())
+    let error = format!("{failed} queries failed, {ran_twice} ran twice, {lost} were answered and never ran");
+    Err([vec![error], failures].concat().join("\n").into())
 }
 
 /// Shows what becomes of a mistake.

@@ -20,7 +20,7 @@ struct View {
     status: FireboltEngineStatus,
     /// The pods of the newest generation that are ready, and how many there are to be.
     ready: BTreeSet<String>,
-    wanted: i32,
+    desired: i32,
     since: Instant,
     counts: Counts,
 }
@@ -69,15 +69,15 @@ impl View {
         Self {
             status,
             ready: BTreeSet::new(),
-            wanted: 0,
+            desired: 0,
             since: Instant::now(),
             counts: Counts::default(),
         }
     }
 
     /// Updates the view with the status, and returns the line about the phase that has ended, if one has.
-    fn take(&mut self, status: FireboltEngineStatus, wanted: i32) -> Option<String> {
-        self.wanted = wanted;
+    fn take(&mut self, status: FireboltEngineStatus, desired: i32) -> Option<String> {
+        self.desired = desired;
         if self.status.current_generation != status.current_generation {
             self.ready.clear();
         }
@@ -117,7 +117,7 @@ impl View {
             EnginePhase::Stable | EnginePhase::Stopped => return None,
             EnginePhase::Creating => (
                 status.current_generation,
-                format!("pods {}/{}", self.ready.len(), self.wanted),
+                format!("pods {}/{}", self.ready.len(), self.desired),
             ),
             EnginePhase::Switching => (status.current_generation, String::new()),
             EnginePhase::Draining => (old, queries_left(watch::news(&status.conditions)).to_owned()),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_are_told_in_seconds_and_without_their_sum() {
+    fn stages_are_printed_in_seconds_and_without_their_sum() {
         let timing = "detected;dur=0.4, scaled;dur=812.1, released;dur=3120.5, wake;dur=3933.0";
         assert_eq!(stages(timing), ["detected 0.0", "scaled 0.8", "released 3.1"]);
         assert!(stages("").is_empty());

@@ -35,8 +35,8 @@ where
     Ok(Box::pin(changes))
 }
 
-/// Waits until an object satisfies `look`, which is called for each of its states.
-pub(super) async fn until<K>(api: &Api<K>, name: &str, mut look: impl FnMut(&K) -> Result<bool>) -> Result<K>
+/// Waits until an object satisfies `check`, which is called for each of its states.
+pub(super) async fn until<K>(api: &Api<K>, name: &str, mut check: impl FnMut(&K) -> Result<bool>) -> Result<K>
 where
     K: Clone + Debug + DeserializeOwned + 'static,
 {
@@ -44,7 +44,7 @@ where
     let mut changes = changes(api, named).await?;
     while let Some(change) = changes.next().await {
         let (object, exists) = change?;
-        if exists && look(&object)? {
+        if exists && check(&object)? {
             return Ok(object);
         }
     }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_carries_the_complaint() {
+    fn a_failure_contains_the_error_output() {
         let error = output(Command::new("sh").args(["-c", "echo no >&2; exit 3"])).expect_err("it fails");
         assert_eq!(error.to_string(), "run sh: exit status: 3: no");
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask lint-deps` and `cargo xtask lint-words`: rules of the design that neither the compiler nor clippy checks.
 
 mod cycles;
+mod identifiers;
 mod walls;
 mod words;
 

@@ -1,12 +1,14 @@
 //! Words that this project once had for things that Kubernetes and its controllers have a name for.
 //!
 //! Most of these words have honest uses as well (to look up a name, memory in bytes, a timestamp), so the patterns name
-//! the use that is meant: an identifier, or a noun with its article.
+//! the use that is meant: an identifier, or a noun with its article. Words within identifiers are searched for separately.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
+
+use super::identifiers;
 
 /// Extended regular expressions over lines, and what to say instead.
 const LINES: [(&str, &str); 42] = [
@@ -127,12 +129,13 @@ const FILES: [(&[&str], &str); 5] = [
 ];
 
 /// Not ours, or about the words themselves. The changelog names what was renamed.
-const EXCEPT: [&str; 7] = [
+const EXCEPT: [&str; 8] = [
     ":!CHANGELOG.md",
     ":!Cargo.lock",
     ":!LICENSE",
     ":!crates/api/schema",
     ":!tools/*/go.*",
+    ":!xtask/src/lint/identifiers.rs",
     ":!xtask/src/lint/words.rs",
     ":!*.svg",
 ];
@@ -172,6 +175,18 @@ pub(super) fn search(root: &Path, paths: &[String]) -> Result<Vec<Find>, Box<dyn
         let (file, line) = (file.to_owned(), String::new());
         name_to_replace(&file).map(|say| Find { file, line, say })
     }));
+    for file in files.lines() {
+        let path = root.join(file);
+        if path.extension().is_none_or(|extension| extension != "rs") || !path.is_file() {
+            continue;
+        }
+        let identifiers = identifiers::search(&path)?;
+        found.extend(identifiers.into_iter().map(|identifier| Find {
+            file: file.to_owned(),
+            line: format!("{}: {}", identifier.line, identifier.name),
+            say: identifier.say,
+        }));
+    }
     found.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(found)
 }

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_says_where_its_time_went_and_what_failed() {
+    fn a_tier_reports_its_durations_and_failures() {
         let tests = [
             ("a", Verdict::Passed, 1),
             ("b", Verdict::Failed, 3),

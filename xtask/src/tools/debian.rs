@@ -176,10 +176,10 @@ mod tests {
     #[test]
     fn every_package_is_verified() {
         let mut verified = PROGRAMS.map(|(package, _)| package);
-        let mut wanted = packages(Tool::Debian.pin_files()[0]);
+        let mut expected = packages(Tool::Debian.pin_files()[0]);
         verified.sort_unstable();
-        wanted.sort_unstable();
-        assert_eq!(wanted, verified);
+        expected.sort_unstable();
+        assert_eq!(expected, verified);
     }
 
     #[test]

@@ -67,15 +67,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 /// Provides the named tools, or else all that tests and the demo need, and returns how each came to be there.
 pub(crate) fn ensure_all(only: &[Tool]) -> Result<Vec<(Tool, Source)>> {
     let tools = Tools::from_env()?;
-    let wanted = |tool: &Tool| match only {
+    let selected = |tool: &Tool| match only {
         // What only `make lint` or `make mutants` needs is made when it is needed, and so is what waits for a chart.
         [] => !matches!(tool, Tool::CargoDeny | Tool::CargoMutants | Tool::Helm),
         only => only.contains(tool),
     };
-    let wanted: Vec<Tool> = Tool::ALL.into_iter().filter(wanted).collect();
+    let selected: Vec<Tool> = Tool::ALL.into_iter().filter(selected).collect();
     let missing = |tool: &Tool| !tools.is_overridden(*tool) && !tools.build_folder(*tool).exists();
-    check_prerequisites(wanted.iter().copied().filter(missing))?;
-    wanted
+    check_prerequisites(selected.iter().copied().filter(missing))?;
+    selected
         .into_iter()
         .map(|tool| Ok((tool, ensure(&tools, tool)?)))
         .collect()

@@ -36,8 +36,8 @@ impl Place {
     pub(crate) fn clear(&self) {
         for removed in ["removed ", "nothing to remove"] {
             let down = self.run("down");
-            let said = text(&down);
-            assert!(down.status.success() && said.starts_with(removed), "{said}");
+            let output = text(&down);
+            assert!(down.status.success() && output.starts_with(removed), "{output}");
             assert_gone(&self.dir());
         }
     }

@@ -127,12 +127,12 @@ pub(super) fn assert_rejected(
         .map(|violation| (violation.path.as_str(), violation.kind))
         .collect();
     let paths: Vec<String> = expected.iter().map(|(path, ..)| format!("{base}.{path}")).collect();
-    let wanted: Vec<(&str, ViolationKind)> = paths
+    let expected_places: Vec<(&str, ViolationKind)> = paths
         .iter()
         .zip(expected)
         .map(|(path, (_, kind, _))| (path.as_str(), *kind))
         .collect();
-    assert_eq!(places, wanted, "{template}");
+    assert_eq!(places, expected_places, "{template}");
     for (violation, (_, _, text)) in found.iter().zip(expected) {
         assert!(violation.message.contains(text), "{violation}");
     }

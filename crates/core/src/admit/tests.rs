@@ -55,7 +55,7 @@ fn is_forwarded(written: &Value, rendered: &Value) -> bool {
         (Value::Array(items), Value::Array(others)) => items
             .iter()
             .all(|item| others.iter().any(|other| is_forwarded(item, other))),
-        (_, Value::Null) => says_nothing(written),
+        (_, Value::Null) => is_empty_value(written),
         // The operator may replace an empty text.
         (Value::String(text), Value::String(_)) if text.is_empty() => true,
         // Quantities may be written as numbers.
@@ -65,14 +65,14 @@ fn is_forwarded(written: &Value, rendered: &Value) -> bool {
 }
 
 /// Whether the value means the same as no value.
-fn says_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Bool(true) => false,
         Value::Number(number) => number.as_i64() == Some(0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.values().all(says_nothing),
+        Value::Object(fields) => fields.values().all(is_empty_value),
     }
 }
 
@@ -317,7 +317,7 @@ fn without_volumes_of_the_operator(mut template: Value) -> Value {
 
 proptest! {
     #[test]
-    fn a_template_is_refused_where_it_says_something_or_forwarded_whole(template in any_template()) {
+    fn a_template_is_refused_at_a_field_that_is_set_or_forwarded_whole(template in any_template()) {
         for of in Target::ALL {
             let template = match of {
                 Target::Engine => without_volumes_of_the_operator(template.clone()),

@@ -74,7 +74,7 @@ mod tests {
     #[rstest]
     #[case::same("h", "h", false)]
     #[case::moved("h", "g", true)]
-    fn a_database_that_moves_is_worth_a_word(#[case] before: &str, #[case] after: &str, #[case] warned: bool) {
+    fn a_change_of_the_database_is_warned_about(#[case] before: &str, #[case] after: &str, #[case] warned: bool) {
         let instance = |host: &str| {
             let postgres = json!({ "host": host, "database": "d", "credentialsSecretRef": { "name": "s" } });
             fixture::instance(&json!({ "postgres": postgres }), &json!({}))

@@ -94,7 +94,7 @@ fn set(change: impl FnOnce(&mut StatefulSet)) -> ObservedSet {
 }
 
 #[test]
-fn a_fresh_generation_is_whole() {
+fn a_new_generation_is_complete() {
     let generation = observed(|_| ());
     assert!(generation.all_ready());
     let set = generation.stateful_set.unwrap();

@@ -133,7 +133,7 @@ mod tests {
     #[case::selector_narrowed(json!({ "selector": { "a": "1" } }), json!({ "selector": { "a": "1", "b": "2" } }), "selector")]
     #[case::another_subject_too(json!({ "subjects": [{ "name": "a" }] }), json!({ "subjects": [{ "name": "a" }, { "name": "b" }] }), "subjects")]
     #[case::type_changed(json!({ "a": [1] }), json!({ "a": { "0": 1 } }), "a")]
-    fn what_says_something_else_is_named(#[case] rendered: Value, #[case] live: Value, #[case] path: &str) {
+    fn a_changed_value_is_reported_with_its_path(#[case] rendered: Value, #[case] live: Value, #[case] path: &str) {
         assert_eq!(differences(&rendered, &live), [path]);
     }
 }

@@ -84,14 +84,14 @@ async fn what_the_api_server_fills_in_is_no_tampering(#[case] spec: Value, #[cas
 
 /// Of one instance after another in the same place, nothing of the former stays.
 #[tokio::test]
-async fn what_is_no_longer_said_is_gone() {
+async fn removed_settings_are_no_longer_rendered() {
     let client = Cluster::attach().client().await.expect("connect as admin");
     let namespace = namespace(&client).await;
-    let said = json!({
+    let explicit = json!({
         "metadata": { "template": defaulted_fields("metadata", json!({})) },
         "gateway": { "template": defaulted_fields("envoy", json!({})) },
     });
-    for spec in [said, accounts()] {
+    for spec in [explicit, accounts()] {
         let pods = |deployment: Deployment| deployment.spec.expect("a spec").template;
         let bare = effective(&namespace, &json!({}), false);
         let fresh = [

@@ -15,7 +15,7 @@ pub struct ComponentStatus {
     /// The process, if it runs.
     pub pid: Option<i32>,
     /// Nothing if it is healthy, else why it is not.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// Where it listens.
     pub address: String,
 }
@@ -39,7 +39,7 @@ impl Status {
     pub fn is_healthy(&self) -> bool {
         self.components
             .iter()
-            .all(|component| component.pid.is_some() && component.trouble.is_none())
+            .all(|component| component.pid.is_some() && component.error.is_none())
     }
 }
 
@@ -57,7 +57,7 @@ pub async fn status(dir: &Path) -> Result<Option<Status>> {
     let mut components = Vec::new();
     for component in Component::of(layout.nodes()) {
         let process = processes.iter().find(|process| process.component == component.name());
-        let trouble = match process {
+        let error = match process {
             Some(_) => Probe::new(&layout, component).await?.ask().await.err(),
             None => Some("not running".to_owned()),
         };
@@ -65,7 +65,7 @@ pub async fn status(dir: &Path) -> Result<Option<Status>> {
         components.push(ComponentStatus {
             component,
             pid,
-            trouble,
+            error,
             address: component.address(&layout),
         });
     }

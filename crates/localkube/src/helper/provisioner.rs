@@ -97,8 +97,8 @@ async fn provide(client: &Client, volumes: &Path) -> Result<()> {
         .map_err(Error::api("list claims"))?;
     for claim in claims {
         let spec = claim.spec.clone().unwrap_or_default();
-        let wants = spec.storage_class_name.as_deref() == Some(CLASS) && spec.volume_name.is_none();
-        if !wants || claim.metadata.deletion_timestamp.is_some() {
+        let is_pending = spec.storage_class_name.as_deref() == Some(CLASS) && spec.volume_name.is_none();
+        if !is_pending || claim.metadata.deletion_timestamp.is_some() {
             continue;
         }
         let volume = volume_for(&claim, volumes)?;

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sweep_clears_orphans_and_spares_the_living() {
+    fn a_sweep_removes_orphans_and_keeps_running_clusters() {
         let base = private_tempdir();
         let living = Folder::fresh(base.path()).expect("first folder");
         let orphan = Folder::fresh(base.path()).expect("second folder");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_others_may_look_into_is_refused() {
+    fn a_base_that_other_users_can_read_is_refused() {
         let base = private_tempdir();
         for mode in [0o755, 0o770, 0o701] {
             fs::set_permissions(base.path(), Permissions::from_mode(mode)).expect("set the mode");

@@ -204,7 +204,7 @@ fn the_handbook_names_each_flag_and_no_other() {
 
 #[rstest]
 #[case::of_the_service(&[], Some(&["firebolt-operator-webhook.from-context.svc.cluster.local", "firebolt-operator-webhook.from-context.svc"][..]))]
-#[case::as_told(&["--webhook-hosts=10.0.0.1,a.b"], Some(&["10.0.0.1", "a.b"][..]))]
+#[case::explicit(&["--webhook-hosts=10.0.0.1,a.b"], Some(&["10.0.0.1", "a.b"][..]))]
 #[case::off(&["--webhook-bind-address=0"], None)]
 fn certificates_are_for_what_the_api_server_calls_the_webhook(#[case] flags: &[&str], #[case] hosts: Option<&[&str]>) {
     let own = settings(flags).certificates.map(|certificates| match certificates {

@@ -133,7 +133,9 @@ impl FakePods {
                 let at = notified.elapsed();
                 notified.with(|recorded| recorded.notified.push((at, key.clone())));
             }),
-            measure: Arc::new(move |took, told| measured.with(|recorded| recorded.measured.push((took, told)))),
+            measure: Arc::new(move |took, succeeded| {
+                measured.with(|recorded| recorded.measured.push((took, succeeded)));
+            }),
             now: Arc::new(move || clock.now()),
         })
     }

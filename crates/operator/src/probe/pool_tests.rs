@@ -192,7 +192,7 @@ async fn every_scrape_is_measured() {
     let measured: Vec<_> = fake
         .measured()
         .into_iter()
-        .map(|(took, told)| (took.as_secs(), told))
+        .map(|(took, succeeded)| (took.as_secs(), succeeded))
         .collect();
     assert_eq!(measured, [(1, true), (10, false)]);
 }

@@ -224,7 +224,7 @@ async fn crowd(server: &Arc<Server>, kinds: &[Nuisance]) -> JoinSet<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_client_is_answered_in_any_crowd() {
+async fn a_valid_client_is_answered_under_hostile_load() {
     let _alone = ALONE.lock().await;
     for kind in Nuisance::ALL {
         let server = Arc::new(Server::start().await);
@@ -240,7 +240,7 @@ async fn a_good_client_is_answered_in_any_crowd() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn crowds_leave_nothing_behind() {
+async fn hostile_load_leaves_nothing_behind() {
     let _alone = ALONE.lock().await;
     let server = Arc::new(Server::start().await);
     let mut sizes = Vec::new();

@@ -95,7 +95,7 @@ fn wait(until: f64) -> ElectionStep {
 }
 
 #[test]
-fn a_newcomer_looks_first() {
+fn a_new_candidate_reads_the_lease_first() {
     let now = Instant::now();
     assert_eq!(
         decide(None, &Standing::Candidate { sent: None }, TIMING, None, now),
@@ -105,7 +105,7 @@ fn a_newcomer_looks_first() {
 
 #[rstest]
 #[case::no_lease_is_created(None, true, 0.0, ElectionStep::Request(Request::Create))]
-#[case::no_lease_is_looked_for_again_first(None, false, 0.0, ElectionStep::Request(Request::Read))]
+#[case::a_missing_lease_is_read_again_first(None, false, 0.0, ElectionStep::Request(Request::Read))]
 #[case::a_released_lease_is_taken_at_once(Some(released()), true, 0.0, ElectionStep::Request(Request::Acquire))]
 #[case::a_released_lease_is_read_again_first(Some(released()), false, 0.0, ElectionStep::Request(Request::Read))]
 #[case::a_held_lease_is_waited_for(Some(held_by("other")), true, 0.0, wait(15.0))]
@@ -132,8 +132,8 @@ fn a_candidate(
 #[case::renews_again_while_there_is_time(Some(held_by(ME)), true, 9.9, ElectionStep::Request(Request::Renew))]
 #[case::is_lost_at_two_thirds(Some(held_by(ME)), true, 10.0, ElectionStep::Lost(Loss::NotRenewed))]
 #[case::is_lost_after_a_long_pause(Some(held_by(ME)), true, 3600.0, ElectionStep::Lost(Loss::NotRenewed))]
-#[case::looks_closer_when_in_doubt(Some(held_by(ME)), false, 1.0, ElectionStep::Request(Request::Read))]
-#[case::does_not_believe_a_hint_of_another_holder(
+#[case::reads_the_lease_when_in_doubt(Some(held_by(ME)), false, 1.0, ElectionStep::Request(Request::Read))]
+#[case::ignores_a_cached_record_of_another_holder(
     Some(held_by("other")),
     false,
     1.0,
@@ -170,7 +170,7 @@ fn an_attempt_whose_answer_was_lost_is_completed_at_once() {
 }
 
 #[test]
-fn failures_hold_back_the_next_request_but_never_the_end_of_a_term() {
+fn failures_delay_the_next_request_but_never_the_end_of_leadership() {
     let start = Instant::now();
     let at = |second| start + seconds(second);
     let seen = ObservedLease {
@@ -204,7 +204,7 @@ fn failures_hold_back_the_next_request_but_never_the_end_of_a_term() {
 
 /// Otherwise, whoever loses the race for a new Lease would rest on what the watch shows, and never be ready.
 #[test]
-fn a_candidate_whose_request_failed_looks_again_although_it_knows_who_leads() {
+fn a_candidate_whose_request_failed_reads_the_lease_again_although_it_knows_the_leader() {
     let start = Instant::now();
     let seen = ObservedLease {
         record: Some(held_by("other")),

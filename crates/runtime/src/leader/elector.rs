@@ -204,8 +204,8 @@ impl Elector {
         match self.standing {
             Standing::Candidate { .. } => self.request(request).await,
             Standing::Leading { renewed, .. } => {
-                let term_ends = renewed + self.client.timing().give_up_after();
-                let _unanswered = timeout_at(term_ends, self.request(request)).await;
+                let deadline = renewed + self.client.timing().give_up_after();
+                let _unanswered = timeout_at(deadline, self.request(request)).await;
             }
         }
     }

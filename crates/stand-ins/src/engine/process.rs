@@ -78,7 +78,7 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
     // Before anything else: the first process of a container ignores every signal that it has no handler for.
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
-    let mut told_to_end = pin!(async {
+    let mut terminated = pin!(async {
         loop {
             tokio::select! {
                 _ = interrupt.recv() => return,
@@ -101,7 +101,7 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         tracing::warn!("starting in {delay}, as STAND_IN_START_DELAY asks for");
         tokio::select! {
             () = sleep(delay.get()) => {}
-            () = told_to_end.as_mut() => return Ok(ExitCode::SUCCESS),
+            () = terminated.as_mut() => return Ok(ExitCode::SUCCESS),
         }
     }
 
@@ -116,7 +116,7 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         arguments.node,
         configuration.engine
     );
-    told_to_end.await;
+    terminated.await;
     match arguments.on_sigterm {
         Some(OnSigterm::Exit) => tracing::warn!("ending at once, as STAND_IN_ON_SIGTERM asks for"),
         Some(OnSigterm::Ignore) | None => {

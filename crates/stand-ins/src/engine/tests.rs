@@ -56,7 +56,7 @@ async fn until_running(engine: &Engine, count: usize) {
 }
 
 #[tokio::test]
-async fn the_answer_says_what_arrived() {
+async fn the_answer_describes_the_request() {
     let engine = engine().await;
     let request = "POST /path?a=%20b&c HTTP/1.1\r\nHost: e\r\nX-Query-Id: q1\r\nTwice: 1\r\ntwice: 2\r\n\
                    Content-Length: 3\r\nConnection: close\r\n\r\nabc";

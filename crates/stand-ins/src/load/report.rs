@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::ledger::{Executions, Ledger};
 
 /// How many faults of a kind are told in full.
-const TOLD: usize = 5;
+const LISTED: usize = 5;
 
 /// What became of all queries.
 #[derive(Clone, Debug, Default)]
@@ -119,13 +119,13 @@ impl fmt::Display for Faults {
         } = self;
         let (twice, gone, failed) = (ran_twice.len(), lost.len(), failures.len());
         write!(f, "{twice} queries ran twice, {gone} were lost, {failed} failed")?;
-        for (id, pods) in ran_twice.iter().take(TOLD) {
+        for (id, pods) in ran_twice.iter().take(LISTED) {
             write!(f, "\n{id} ran on {}", pods.join(" and "))?;
         }
-        for id in lost.iter().take(TOLD) {
+        for id in lost.iter().take(LISTED) {
             write!(f, "\n{id} was answered and never ran")?;
         }
-        for Failure { id, reason } in failures.iter().take(TOLD) {
+        for Failure { id, reason } in failures.iter().take(LISTED) {
             write!(f, "\n{id} failed: {reason}")?;
         }
         Ok(())

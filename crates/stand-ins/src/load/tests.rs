@@ -110,8 +110,8 @@ async fn a_query_that_ran_twice_is_a_fault() {
     let faults = report.check(&ledger).expect_err("a fault");
     assert_eq!(faults.ran_twice.keys().collect::<Vec<_>>(), [id]);
     assert!(faults.lost.is_empty() && faults.failures.is_empty());
-    let told = format!("1 queries ran twice, 0 were lost, 0 failed\n{id} ran on engine-0 and engine-0");
-    assert_eq!(faults.to_string(), told);
+    let expected = format!("1 queries ran twice, 0 were lost, 0 failed\n{id} ran on engine-0 and engine-0");
+    assert_eq!(faults.to_string(), expected);
 }
 
 #[tokio::test]

@@ -188,7 +188,7 @@ mod tests {
     #[case("config.yml", "", Format::Yaml)]
     #[case("config", "\n <?xml version='1.0'?><root/>", Format::Xml)]
     #[case("config.conf", "root: 1", Format::Yaml)]
-    fn the_name_of_the_file_tells_the_format_before_its_text_does(
+    fn the_extension_of_the_file_decides_the_format_before_its_content(
         #[case] path: &str,
         #[case] text: &str,
         #[case] format: Format,

@@ -10,7 +10,7 @@ use stand_ins::loopback::free_address;
 use crate::process::{Launch, kill, program};
 
 #[test]
-fn the_load_tells_how_it_goes_and_in_the_end_what_became_of_all() {
+fn the_load_reports_progress_and_a_final_result() {
     let ledger = free_address().expect("an address").to_string();
     let mut engine = Launch::with("STAND_IN_LEDGER", &format!("http://{ledger}")).start();
     engine.until("takes queries");

@@ -69,8 +69,8 @@ impl Launch {
     /// Runs it to its end and returns how it ended, and the last line that it said.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         let output = self.command.output().expect("run");
-        let said = String::from_utf8(output.stderr).expect("text");
-        (output.status, said.lines().last().unwrap_or_default().to_owned())
+        let stderr = String::from_utf8(output.stderr).expect("text");
+        (output.status, stderr.lines().last().unwrap_or_default().to_owned())
     }
 
     pub(crate) fn start(mut self) -> Running {

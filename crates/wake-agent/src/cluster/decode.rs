@@ -198,7 +198,7 @@ mod tests {
     #[case::unknown(2, "stable", "Unknown")]
     #[case::of_a_newer_version(2, "hibernating", "True")]
     // The status is older than the spec.
-    #[case::just_told_to_stop(0, "stable", "True")]
+    #[case::just_scaled_to_zero(0, "stable", "True")]
     fn an_engine_is_ready_only_if_it_is_stable_and_its_condition_says_so(
         #[case] replicas: i32,
         #[case] phase: &str,

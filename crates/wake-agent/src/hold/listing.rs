@@ -48,9 +48,9 @@ impl Listing {
             .is_some_and(|succeeded| !self.failing || now.saturating_duration_since(succeeded) < MAX_AGE)
     }
 
-    /// When the next listing is due, or when the one in flight times out. `wanted` is the arrival of a request that
+    /// When the next listing is due, or when the one in flight times out. `requested` is the arrival of a request that
     /// needs a newer list. None before the first listing.
-    pub(super) fn due(&self, holding: bool, wanted: Option<Instant>) -> Option<Instant> {
+    pub(super) fn due(&self, holding: bool, requested: Option<Instant>) -> Option<Instant> {
         if let Some((_, started)) = self.in_flight {
             return Some(started + TIMEOUT);
         }
@@ -61,13 +61,16 @@ impl Listing {
             } else {
                 IDLE_INTERVAL
             };
-        let due = earliest(Some(regular), wanted.map(|wanted| wanted.max(started + MIN_INTERVAL)));
+        let due = earliest(
+            Some(regular),
+            requested.map(|requested| requested.max(started + MIN_INTERVAL)),
+        );
         latest(due, self.cooldown)
     }
 
     /// Whether a listing has to start now.
-    pub(super) fn starts(&self, now: Instant, holding: bool, wanted: Option<Instant>) -> bool {
-        self.in_flight.is_none() && self.due(holding, wanted).is_none_or(|due| due <= now)
+    pub(super) fn starts(&self, now: Instant, holding: bool, requested: Option<Instant>) -> bool {
+        self.in_flight.is_none() && self.due(holding, requested).is_none_or(|due| due <= now)
     }
 
     /// Whether a request that arrives now starts a listing.

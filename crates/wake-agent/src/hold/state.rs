@@ -127,7 +127,7 @@ impl HoldState {
         debug_assert_eq!(first, self.first_due(), "the timers are out of date");
         let deadline = |waiter| unknown_deadline(waiter, self.settings.hold_timeout, self.closing);
         let unknown = self.unknown.first().map(deadline);
-        let listing = self.listing.due(self.is_holding(), self.list_wanted());
+        let listing = self.listing.due(self.is_holding(), self.list_requested_at());
         earliest(earliest(first, unknown), listing)
     }
 
@@ -149,7 +149,7 @@ impl HoldState {
     }
 
     /// Since when a request has been held for a newer list. All of them arrived after the last listing started.
-    pub(super) fn list_wanted(&self) -> Option<Instant> {
+    pub(super) fn list_requested_at(&self) -> Option<Instant> {
         self.unknown.first().map(|waiter| waiter.arrived)
     }
 

@@ -39,7 +39,7 @@ impl HoldState {
             self.advance_engine(name, now, effects);
             self.schedule(name);
         }
-        if self.listing.starts(moment, self.is_holding(), self.list_wanted()) {
+        if self.listing.starts(moment, self.is_holding(), self.list_requested_at()) {
             self.start_list(moment, effects);
         }
     }

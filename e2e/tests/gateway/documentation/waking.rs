@@ -35,9 +35,9 @@ fn the_documented_command_wakes_an_engine_and_prints_the_stages() {
         env.until_wake_requested("analytics").await;
         let _engine = env.starts("analytics", 11).await;
         let done = shell.await.expect("a shell").expect("run a shell");
-        let said = String::from_utf8_lossy(&done.stdout).to_lowercase();
-        assert!(said.starts_with("http/1.1 200 ok"), "{said}");
-        assert!(said.contains("\nserver-timing: detected;dur="), "{said}");
+        let response = String::from_utf8_lossy(&done.stdout).to_lowercase();
+        assert!(response.starts_with("http/1.1 200 ok"), "{response}");
+        assert!(response.contains("\nserver-timing: detected;dur="), "{response}");
     });
 }
 

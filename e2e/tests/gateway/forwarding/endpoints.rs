@@ -81,7 +81,7 @@ fn no_query_is_lost_while_pods_change_under_load() {
         let mut pods: Vec<(u8, Engine)> = vec![(11, pod(&name(11), 11).await)];
         env.route("one", [11]).await;
         let load = Load::start("one", 8);
-        for wanted in [
+        for desired in [
             &[11, 12, 13][..],
             &[12, 13],
             &[13],
@@ -90,21 +90,21 @@ fn no_query_is_lost_while_pods_change_under_load() {
             &[18],
             &[18, 19, 20],
         ] {
-            for last in wanted {
+            for last in desired {
                 if !pods.iter().any(|(there, _)| there == last) {
                     pods.push((*last, pod(&name(*last), *last).await));
                 }
             }
             // Pods are terminated in the same moment in which they leave the Service.
-            let going: Vec<_> = pods.extract_if(.., |(last, _)| !wanted.contains(last)).collect();
-            env.route("one", wanted.iter().copied()).await;
+            let going: Vec<_> = pods.extract_if(.., |(last, _)| !desired.contains(last)).collect();
+            env.route("one", desired.iter().copied()).await;
             for (_, pod) in &going {
                 pod.begin_shutdown();
             }
             load.answers(300).await;
             eventually("the gateway knows the pods", async || {
                 let known: Vec<_> = env.envoy.hosts().await.into_keys().collect();
-                known == wanted.iter().copied().map(address).collect::<Vec<_>>()
+                known == desired.iter().copied().map(address).collect::<Vec<_>>()
             })
             .await;
             for (last, pod) in going {

@@ -48,10 +48,10 @@ fn many_queries_for_one_engine_cause_one_wake_request_and_are_answered(#[case] c
             crowd,
             "each ran once"
         );
-        let told = env.agent.metric("patches_total", "").await;
-        assert!((1..=3).contains(&told), "{told} patches");
+        let counted = env.agent.metric("patches_total", "").await;
+        assert!((1..=3).contains(&counted), "{counted} patches");
         eventually("the audit log of the API server has as many", async || {
-            patches(&env) == told
+            patches(&env) == counted
         })
         .await;
     });

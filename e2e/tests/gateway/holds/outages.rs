@@ -166,13 +166,13 @@ fn a_gateway_without_the_right_to_patch_logs_it_once_and_serves() {
         let reply = ask("two").await;
         assert_eq!(reply.error(), (503, "engine_wake_refused".to_owned()));
         assert!(reply.headers.contains_key("retry-after"));
-        let told = |line: &serde_json::Value| {
+        let is_warning = |line: &serde_json::Value| {
             let text = line.to_string();
             line["level"] == "WARN" && text.contains("patch") && text.contains("fireboltengines")
         };
         assert_eq!(ask("two").await.status, 503);
         let log = env.agent.log();
-        assert_eq!(log.iter().filter(|line| told(line)).count(), 1, "{log:#?}");
+        assert_eq!(log.iter().filter(|line| is_warning(line)).count(), 1, "{log:#?}");
         eventually("the other engine answers", async || ask("one").await.status == 200).await;
         assert!(env.agent.ended().is_none());
     });
@@ -184,8 +184,8 @@ fn a_gateway_without_the_right_to_list_fails_open() {
         let mut env = WakingEnv::without_rights().await;
         let _engine = env.running("one", 11).await;
         ask("one").await.answer();
-        let told = |line: &serde_json::Value| line["level"] == "WARN" && line.to_string().contains("list");
-        assert_eq!(env.agent.log().iter().filter(|line| told(line)).count(), 1);
+        let is_warning = |line: &serde_json::Value| line["level"] == "WARN" && line.to_string().contains("list");
+        assert_eq!(env.agent.log().iter().filter(|line| is_warning(line)).count(), 1);
         assert!(env.agent.metric("requests_total", "\"fail_open\"").await > 0);
     });
 }

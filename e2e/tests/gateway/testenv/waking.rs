@@ -281,14 +281,14 @@ where
 }
 
 async fn namespace(client: &Client) -> String {
-    let wanted: Namespace = object(json!({ "metadata": { "generateName": "wake-" } }));
-    let created = create(&Api::all(client.clone()), &wanted).await;
+    let desired: Namespace = object(json!({ "metadata": { "generateName": "wake-" } }));
+    let created = create(&Api::all(client.clone()), &desired).await;
     created.metadata.name.expect("a namespace has a name")
 }
 
 /// The instance, as created in the cluster: it owns its objects.
 async fn instance(client: &Client, namespace: &str, options: &Options) -> EffectiveInstance {
-    let wanted: FireboltInstance = object(json!({
+    let desired: FireboltInstance = object(json!({
         "apiVersion": "compute.firebolt.io/v1alpha1",
         "kind": "FireboltInstance",
         "metadata": { "name": INSTANCE },
@@ -297,7 +297,7 @@ async fn instance(client: &Client, namespace: &str, options: &Options) -> Effect
             "gateway": { "metricsPort": METRICS_PORT, "wakeTimeout": format!("{}ms", options.wake_timeout.as_millis()) },
         },
     }));
-    let created = create(&Api::namespaced(client.clone(), namespace), &wanted).await;
+    let created = create(&Api::namespaced(client.clone(), namespace), &desired).await;
     let defaults = Defaults {
         engine_image: String::new(),
         ui_image: String::new(),

@@ -133,7 +133,7 @@ fn violation_for(field: &str) -> Violation {
 }
 
 #[test]
-fn a_part_that_is_not_there_is_told_in_words() {
+fn a_missing_part_is_described_in_words() {
     let violation = violation_for("containers[proxy].ports[0]");
     assert_eq!(violation.path, "spec.template.spec.containers[proxy]");
     let expected = "Rejected by Kubernetes at ports[0]: \"X\": must be small.";
@@ -141,7 +141,7 @@ fn a_part_that_is_not_there_is_told_in_words() {
 }
 
 #[test]
-fn what_is_required_is_told_of_what_lacks_it() {
+fn a_missing_required_field_is_reported_on_the_object_that_lacks_it() {
     let engine = fixture::engine(&json!({ "spec": { "containers": [{ "name": "proxy" }] } }));
     let set = rendered(&engine, None);
     let at = index(&set, "/containers", "name", "proxy");
@@ -167,7 +167,7 @@ fn labels_go_by_their_key() {
 #[rstest]
 #[case::claim(json!({ "persistentVolumeClaim": { "size": "1Gi" } }), "persistentVolumeClaim")]
 #[case::empty_dir(json!({ "emptyDir": { "sizeLimit": "1Gi" } }), "emptyDir")]
-fn the_place_of_the_data_is_told_of_storage(#[case] storage: Value, #[case] backend: &str) {
+fn the_data_volume_is_reported_under_storage(#[case] storage: Value, #[case] backend: &str) {
     let mut engine = fixture::engine(&own());
     engine.spec.storage = serde_json::from_value(storage).unwrap();
     let set = rendered(&engine, None);
@@ -205,7 +205,7 @@ fn what_a_class_leaves_to_its_engines_is_not_its_fault() {
 }
 
 #[test]
-fn components_of_an_instance_are_told_of_their_own_template() {
+fn components_of_an_instance_are_reported_under_their_own_template() {
     let template = json!({ "spec": { "containers": [{ "name": "proxy", "image": "p" }] } });
     let instance = fixture::instance(&json!({}), &json!({ "template": template }));
     let rendered = gateway_deployment(&instance::resolve(&instance, &defaults(), false));

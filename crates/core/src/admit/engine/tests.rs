@@ -110,7 +110,7 @@ fn through_its_class_an_engine_does_not_read_the_credentials_either(#[case] spec
 }
 
 #[test]
-fn an_engine_hears_what_may_surprise_it() {
+fn an_engine_gets_warnings() {
     let engine = fixture::engine(&json!({ "spec": {
         "volumes": [{ "name": "cache", "emptyDir": {} }, { "name": "data", "emptyDir": {} }],
     } }));

@@ -37,7 +37,7 @@ fn entries<'a>(object: &'a Value, list: &str) -> impl Iterator<Item = &'a Value>
 /// Duplicates in the pods that Kubernetes rejects.
 fn repeated(pods: &Value) -> Vec<String> {
     let mut repeated = Vec::new();
-    let mut look = |what: &str, keys: Vec<String>| {
+    let mut check = |what: &str, keys: Vec<String>| {
         let mut seen = BTreeSet::new();
         let twice = keys.into_iter().filter(|key| !seen.insert(key.clone()));
         repeated.extend(twice.map(|key| format!("{what} {key}")));
@@ -51,20 +51,20 @@ fn repeated(pods: &Value) -> Vec<String> {
         .flat_map(|list| entries(pods, list))
         .collect();
     let own = containers[0];
-    look("container", texts(containers, &["name"]));
+    check("container", texts(containers, &["name"]));
     for list in ["volumes", "resourceClaims", "schedulingGates"] {
-        look(list, texts(entries(pods, list).collect(), &["name"]));
+        check(list, texts(entries(pods, list).collect(), &["name"]));
     }
     let spread = entries(pods, "topologySpreadConstraints").collect();
-    look("spread", texts(spread, &["topologyKey", "whenUnsatisfiable"]));
-    look(
+    check("spread", texts(spread, &["topologyKey", "whenUnsatisfiable"]));
+    check(
         "resize policy",
         texts(entries(own, "resizePolicy").collect(), &["resourceName"]),
     );
     let mounts = texts(entries(own, "volumeMounts").collect(), &["mountPath"]);
     let devices = texts(entries(own, "volumeDevices").collect(), &["devicePath"]);
-    look("place", [mounts, devices].concat());
-    look("device", texts(entries(own, "volumeDevices").collect(), &["name"]));
+    check("place", [mounts, devices].concat());
+    check("device", texts(entries(own, "volumeDevices").collect(), &["name"]));
     repeated
 }
 
@@ -109,7 +109,7 @@ fn some_pairs_are_accepted() {
 
 proptest! {
     #[test]
-    fn an_engine_and_its_class_are_refused_where_the_engine_says_something_or_fit_together(
+    fn an_engine_and_its_class_are_refused_at_a_field_of_the_engine_or_fit_together(
         engine in any_template(),
         class in any_template(),
     ) {

@@ -84,7 +84,7 @@ fn container(name: &str, field: &str, value: &Value) -> Value {
 #[case::the_container_of_the_web_ui_is_the_operators(container("engine-web", "image", &json!("i")), "spec.containers[engine-web].name", ViolationKind::Forbidden)]
 #[case::no_init_container_is_called_engine(json!({ "spec": { "initContainers": [{ "name": "engine" }] } }), "spec.initContainers[engine].name", ViolationKind::Forbidden)]
 #[case::containers_have_different_names(json!({ "spec": { "containers": [{ "name": "a" }], "initContainers": [{ "name": "a" }] } }), "spec.initContainers[a].name", ViolationKind::Duplicate)]
-#[case::what_pods_have_once_is_said_once(pod("schedulingGates", &json!([{ "name": "g" }, { "name": "g" }])), "spec.schedulingGates[1].name", ViolationKind::Duplicate)]
+#[case::what_pods_have_once_is_checked_once(pod("schedulingGates", &json!([{ "name": "g" }, { "name": "g" }])), "spec.schedulingGates[1].name", ViolationKind::Duplicate)]
 fn engines_and_classes(#[case] template: Value, #[case] path: &str, #[case] kind: ViolationKind) {
     let path = format!("spec.template.{path}");
     assert_broken(&of_engine(&template), &path, kind);

@@ -44,7 +44,7 @@ fn named(count: usize, field: &str) -> Value {
 #[case::mounts(|count| json!({ "volumes": named(count, "x"), "containers": [{ "name": "engine", "volumeMounts": named(count, "mountPath") }] }))]
 #[case::devices(|count| json!({ "volumes": named(count, "x"), "containers": [{ "name": "proxy", "volumeDevices": named(count, "devicePath") }] }))]
 #[case::variables(|count| json!({ "containers": [{ "name": "engine", "env": named(count, "value") }] }))]
-fn the_effort_grows_with_what_is_looked_at_and_no_faster(#[case] pod: fn(usize) -> Value) {
+fn the_cost_is_linear_in_the_size_of_the_template(#[case] pod: fn(usize) -> Value) {
     let (few, many) = (effort(&pod(4_000)), effort(&pod(32_000)));
     // Eight times as many entries take eight times as long, or 64 times if each entry is compared with each other.
     assert!(many < few * 24, "{few:?} for few, {many:?} for eight times as many");

@@ -103,7 +103,7 @@ fn none() -> Value {
     &["`metadata.labels.x` was removed from the pods"])]
 #[case::removed(json!({ "template": { "spec": { "nodeSelector": { "disk": "ssd" } } } }), json!({}), none(), none(), &["`spec.nodeSelector` was removed from the pods"])]
 #[case::variable_removed(container(&json!({ "env": [{ "name": "A", "value": "x" }] })), json!({}), none(), none(), &["`spec.containers[engine].env[A]` was removed from the pods"])]
-fn what_changed_is_named_in_the_terms_of_its_author(
+fn changes_are_named_by_the_fields_that_users_set(
     #[case] engine_before: Value,
     #[case] engine_after: Value,
     #[case] class_before: Value,

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_makes_of_an_object_is_as_good_as_it_gets() {
+    fn drift_caused_by_a_mutating_policy_is_accepted() {
         let effective = effective();
         let rendered = with_template_hash(render::gateway_deployment(&effective));
         let mut live = rendered.clone();

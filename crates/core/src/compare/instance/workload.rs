@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deployment_says_how_far_it_is() {
+    fn the_progress_of_a_deployment_is_reported() {
         let deployment = |status: Value| -> Deployment {
             let spec = json!({ "replicas": 2, "selector": {}, "template": { "spec": { "containers": [] } } });
             serde_json::from_value(json!({ "metadata": { "generation": 2 }, "spec": spec, "status": status })).unwrap()

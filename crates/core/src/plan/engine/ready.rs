@@ -218,8 +218,8 @@ fn rolling(facts: &Facts) -> Option<EngineReadiness> {
 /// Contains nothing that changes every second, so it is written once.
 fn stopping(facts: &Facts) -> Option<String> {
     let current = facts.progress.current;
-    let wanted = facts.input.replicas() == 0;
-    let serving = notice::serving_beside(facts.input, current).filter(|_| wanted)?;
+    let stopped = facts.input.replicas() == 0;
+    let serving = notice::serving_beside(facts.input, current).filter(|_| stopped)?;
     Some(format!(
         "The engine is stopping. Generation {serving} continues to serve queries for {} s, until all gateways have \
          observed the stop. Then generation {current}, which has no pods, takes over.",
@@ -269,8 +269,8 @@ fn engine_ready(facts: &Facts) -> EngineReadiness {
     }
 }
 
-fn count(seen: &Generation, wanted: i32) -> String {
-    format!("{} of {wanted} pods ready", seen.pods.ready)
+fn count(seen: &Generation, desired: i32) -> String {
+    format!("{} of {desired} pods ready", seen.pods.ready)
 }
 
 /// Why pods are not ready, so that users do not have to describe each of them.

@@ -119,7 +119,7 @@ mod tests {
     #[case::class_recreates(json!({ "rollout": "recreate" }), json!({}), None)]
     #[case::engine_is_graceful(json!({ "rollout": "recreate" }), json!({ "rollout": "graceful" }), Some(5))]
     #[case::recreate_beats_the_check(json!({}), json!({ "rollout": "recreate", "drainCheckEnabled": true }), None)]
-    fn old_generations_are_waited_for_unless_told_otherwise(
+    fn old_generations_are_drained_by_default(
         #[case] class: Value,
         #[case] engine: Value,
         #[case] seconds: Option<u64>,

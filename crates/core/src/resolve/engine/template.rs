@@ -289,7 +289,7 @@ mod tests {
     #[case::claims(json!({ "claims": [{ "name": "gpu" }] }), true)]
     #[case::nothing(json!({}), false)]
     #[case::empty_maps(json!({ "limits": {}, "requests": {}, "claims": [] }), false)]
-    fn resources_of_the_engine_win_whole_if_they_say_anything(#[case] engine: Value, #[case] wins: bool) {
+    fn resources_of_the_engine_replace_those_of_the_class_if_any_are_set(#[case] engine: Value, #[case] wins: bool) {
         let class = json!({ "limits": { "cpu": "9", "memory": "9" } });
         let expected = if wins { engine.clone() } else { class.clone() };
         assert_eq!(container_field("resources", &class, &engine), expected);

@@ -33,7 +33,7 @@ fn gateway_pod(template: &Value) -> Value {
 }
 
 #[test]
-fn a_bare_instance_is_the_operators_word_throughout() {
+fn a_bare_instance_has_the_defaults_of_the_operator() {
     let effective = effective(&json!({}), &json!({}));
     let place = (&*effective.namespace, &*effective.name, &*effective.uid, &*effective.id);
     assert_eq!(place, ("data", "main", "u", ""));
@@ -99,7 +99,7 @@ fn pull_secrets_of_the_operator_come_first() {
 }
 
 #[test]
-fn the_floor_of_security_lies_under_what_users_say() {
+fn security_defaults_apply_below_user_settings() {
     let template =
         json!({ "spec": { "securityContext": { "fsGroup": 5, "seccompProfile": { "type": "Unconfined" } } } });
     let metadata = metadata_pod(&template);
@@ -208,7 +208,7 @@ fn size_and_port_of_the_gateway_are_the_users(#[case] spec: Value, #[case] repli
 }
 
 #[test]
-fn queries_are_held_as_long_as_the_user_says() {
+fn queries_are_held_for_the_configured_time() {
     let gateway = effective(&json!({}), &json!({ "wakeTimeout": "1m30.5s" })).gateway;
     assert_eq!(gateway.hold_timeout, Duration::from_millis(90_500));
 }

@@ -22,7 +22,7 @@ fn assert_held(answer: Result<(), Refusal>, parts: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_is_deleted_when_the_last_engine_has_let_go_of_it() {
+async fn a_class_is_deleted_when_no_engine_references_it() {
     let env = AdmissionEnv::start().await;
     env.has_instance().await;
     let here = format!("FireboltEngineClass large in namespace {}", env.namespace);
@@ -89,7 +89,7 @@ async fn an_instance_is_deleted_when_its_engines_are_gone_or_going() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_held_is_held_too_when_all_are_deleted_at_once() {
+async fn deletion_is_blocked_too_when_all_are_deleted_at_once() {
     let env = AdmissionEnv::start().await;
     env.has_instance().await;
     env.has(&[class(CLASS), engine_of(ENGINE, CLASS)]).await;

@@ -25,7 +25,7 @@ fn greedy() -> Value {
 #[case::its_class_is_gone(orphan(), container("engine", "image", &json!("registry.example/engine:2")), "spec.engineClassRef")]
 #[case::bounds_were_lowered(greedy(), cpu("7"), "spec.template.spec.containers[engine].resources.limits.cpu")]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_has_become_bad_is_not_locked_up(
+async fn an_engine_that_became_invalid_can_still_be_managed(
     #[case] mut engine: Value,
     #[case] template: Value,
     #[case] path: &str,
@@ -72,7 +72,7 @@ fn bad_instance() -> Value {
     "spec.gateway.template.spec.containers[envoy].command"
 )]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_or_an_instance_that_has_become_bad_is_not_locked_up(
+async fn a_class_or_an_instance_that_became_invalid_can_still_be_managed(
     #[case] kind: Kind,
     #[case] mut object: Value,
     #[case] edit: Value,

@@ -34,7 +34,7 @@ fn faults(container: &str) -> [(Value, String, &'static str); 3] {
 }
 
 #[track_caller]
-fn assert_said(refusal: &Refusal, path: &str, text: &str) {
+fn assert_refused_with(refusal: &Refusal, path: &str, text: &str) {
     assert_eq!(refusal.fields(), [path], "{refusal:?}");
     assert!(refusal.message.contains(text), "{text} in {refusal:?}");
 }
@@ -54,7 +54,7 @@ async fn faults_of_engines_and_classes_are_reported_where_they_are() {
             env.create(&class_with(CLASS, &template)).await,
             env.edit(Kind::Class, "stored", &edit).await,
         ] {
-            assert_said(&answer.expect_err(text), &path, text);
+            assert_refused_with(&answer.expect_err(text), &path, text);
         }
     }
 }
@@ -71,7 +71,7 @@ async fn faults_of_instances_are_reported_where_they_are() {
                 env.create(&instance_with("another", component, &template)).await,
                 env.edit(Kind::Instance, INSTANCE, &edit).await,
             ] {
-                assert_said(&answer.expect_err(text), &path, text);
+                assert_refused_with(&answer.expect_err(text), &path, text);
             }
         }
     }
@@ -88,7 +88,7 @@ async fn faults_that_an_engine_inherits_are_reported_with_the_name_of_the_class(
     for (index, (_, path, text)) in faults("engine").iter().enumerate() {
         let class = format!("bad-{index}");
         let refusal = env.create(&engine_of(ENGINE, &class)).await.expect_err(text);
-        assert_said(&refusal, "spec.engineClassRef", text);
+        assert_refused_with(&refusal, "spec.engineClassRef", text);
         let place = format!("In FireboltEngineClass {class}, spec.{path}");
         assert!(refusal.message.contains(&place), "{place} in {refusal:?}");
     }
@@ -116,12 +116,12 @@ async fn a_volume_that_is_mounted_comes_from_the_engine_or_its_class() {
             .create(&instance_with("another", component, &mounting()))
             .await
             .unwrap_err();
-        assert_said(&refusal, &format!("spec.{component}.{mount}"), "Not found");
+        assert_refused_with(&refusal, &format!("spec.{component}.{mount}"), "Not found");
     }
     // A class may leave the volume to its engines.
     env.has(&[class_with(CLASS, &mounting())]).await;
     let refusal = env.create(&engine_of(ENGINE, CLASS)).await.unwrap_err();
-    assert_said(
+    assert_refused_with(
         &refusal,
         "spec.engineClassRef",
         &format!("FireboltEngineClass {CLASS}, at spec.{mount}"),

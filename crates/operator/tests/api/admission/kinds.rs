@@ -137,7 +137,7 @@ fn faulty() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_that_is_wrong_is_said_at_once_and_in_order() {
+async fn all_violations_are_reported_at_once_and_in_order() {
     let env = AdmissionEnv::start().await;
     assert_refused(
         env.create(&faulty()).await,

@@ -162,13 +162,13 @@ impl Objects {
 
     /// What an engine says about itself, once it is for this reason.
     pub(super) async fn wait_for_reason(&self, engine: &str, reason: &str) -> Condition {
-        let said = async || {
+        let with_reason = async || {
             let engine: FireboltEngine = serde_json::from_value(self.get(Kind::Engine, engine).await?).unwrap();
             let conditions = engine.status?.conditions;
             let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready")?;
             (ready.reason == reason).then_some(ready)
         };
-        eventually(&format!("{engine} says {reason}"), said).await
+        eventually(&format!("{engine} says {reason}"), with_reason).await
     }
 
     fn api(&self, kind: Kind) -> Api<DynamicObject> {

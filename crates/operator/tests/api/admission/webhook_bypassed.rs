@@ -93,9 +93,9 @@ async fn what_admission_would_have_refused_is_reported_as_a_condition_and_not_re
     env.start_replica(&["--webhook-bind-address=0", "--engine-max-cpu=4"]);
     for (engine, reason, text) in &engines {
         let name = engine["metadata"]["name"].as_str().unwrap();
-        let said = env.wait_for_reason(name, reason).await;
-        assert_eq!(said.status, "False", "{said:?}");
-        assert!(said.message.contains(text), "{text} in {said:?}");
+        let reported = env.wait_for_reason(name, reason).await;
+        assert_eq!(reported.status, "False", "{reported:?}");
+        assert!(reported.message.contains(text), "{text} in {reported:?}");
     }
     let sets: Api<StatefulSet> = Api::namespaced(env.client.clone(), &env.namespace);
     let rendered = async || {

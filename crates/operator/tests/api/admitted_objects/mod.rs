@@ -243,7 +243,7 @@ async fn checked_answer(
         AdmissionAnswer::Accepted => return Err(format!("{kind} is accepted against the rules: {by_rules:?}")),
         AdmissionAnswer::Refused(causes) => {
             let class = class.map(|class| serde_json::to_value(class).unwrap());
-            tally.not_located += look_into(stored, class.as_ref(), &causes)?;
+            tally.not_located += check_refusal(stored, class.as_ref(), &causes)?;
             if by_rules.is_empty() {
                 tally.rejected_by_dry_run += 1;
             } else {
@@ -285,7 +285,7 @@ fn only_lacks_something(error: &kube::Error) -> bool {
 }
 
 /// Fails if a refusal names something that is not there. Counts the reasons that name no more than the whole.
-fn look_into(object: &Value, class: Option<&Value>, causes: &[Cause]) -> Result<usize, String> {
+fn check_refusal(object: &Value, class: Option<&Value>, causes: &[Cause]) -> Result<usize, String> {
     if causes.is_empty() {
         return Err("refused without a reason".to_owned());
     }
@@ -350,7 +350,7 @@ fn a_reason_that_is_not_there_shows() {
     let class = json!({ "spec": { "template": { "spec": { "hostname": "h" } } } });
     let refused = |field: &str, message: &str| {
         let (field, message) = (field.to_owned(), message.to_owned());
-        look_into(&object, Some(&class), &[Cause { field, message }])
+        check_refusal(&object, Some(&class), &[Cause { field, message }])
     };
     refused("spec.template.spec.volumes", "").unwrap();
     refused("spec.template.spec.containers", "").unwrap_err();
@@ -376,5 +376,5 @@ fn a_reason_that_is_not_there_shows() {
     )
     .unwrap_err();
     refused("spec.engineClassRef", "no").unwrap_err();
-    look_into(&object, Some(&class), &[]).unwrap_err();
+    check_refusal(&object, Some(&class), &[]).unwrap_err();
 }

@@ -114,7 +114,7 @@ async fn the_documented_command_wakes_an_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wake_from_the_future_is_ignored_and_said_to_be() {
+async fn a_wake_from_the_future_is_ignored_and_reported() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a").replicas(0).auto_stop(slow_to_stop(1))).await;
     env.edit_engine("a", wake(Timestamp::now() + SignedDuration::from_mins(10)))
@@ -125,7 +125,7 @@ async fn a_wake_from_the_future_is_ignored_and_said_to_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wake_of_a_clock_that_is_minutes_behind_is_ignored_and_said_to_be() {
+async fn a_wake_of_a_clock_that_is_minutes_behind_is_ignored_and_reported() {
     let env = TestEnv::start().await;
     let ago = |minutes| Timestamp::now() - SignedDuration::from_mins(minutes);
     env.deploy(&engine("a").replicas(0).auto_stop(slow_to_stop(1))).await;

@@ -50,11 +50,11 @@ async fn a_rollout_waits_for_room_in_the_quota(#[case] resource: &str, #[case] r
     env.deploy(&engine("a")).await;
     quota(&env, resource, 1).await;
     env.edit_engine("a", new_image(NEW_IMAGE)).await;
-    let said = env.wait_for_reason("a", reason).await;
+    let reported = env.wait_for_reason("a", reason).await;
     for part in ["exceeded quota: limit", "a-g1"] {
         assert!(
-            said.status == "False" && said.message.contains(part),
-            "{part} in {said:?}"
+            reported.status == "False" && reported.message.contains(part),
+            "{part} in {reported:?}"
         );
     }
     assert_eq!(env.routed_to("a").await, Some(0));
@@ -95,11 +95,11 @@ async fn a_forbidden_sidecar_is_named_in_the_message() {
     forbidden.security_context.get_or_insert_default().run_as_user = Some(0);
     let edit = |sidecar| json!({ "spec": { "template": engine("a").sidecar(sidecar).0.spec.template } });
     env.edit_engine("a", edit(forbidden)).await;
-    let said = env.wait_for_reason("a", "FailedCreate").await;
+    let reported = env.wait_for_reason("a", "FailedCreate").await;
     for part in ["a-g1", "PodSecurity", "\"side\"", "runAsUser=0"] {
         assert!(
-            said.status == "False" && said.message.contains(part),
-            "{part} in {said:?}"
+            reported.status == "False" && reported.message.contains(part),
+            "{part} in {reported:?}"
         );
     }
     assert_eq!(env.routed_to("a").await, Some(0));

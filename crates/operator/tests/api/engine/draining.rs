@@ -46,10 +46,10 @@ async fn a_pod_that_cannot_be_asked_is_named_and_holds_the_drain() {
     let order = |answer| env.node.metrics(&env.namespace, "a-g0-1", answer);
     order(Answer::Status(500));
     env.edit_engine("a", new_image(NEW_IMAGE)).await;
-    let said = env.wait_for_reason("a", "DrainCheckFailing").await;
+    let reported = env.wait_for_reason("a", "DrainCheckFailing").await;
     assert!(
-        said.status == "False" && said.message.contains("a-g0-1") && said.message.contains("500"),
-        "{said:?}"
+        reported.status == "False" && reported.message.contains("a-g0-1") && reported.message.contains("500"),
+        "{reported:?}"
     );
     assert_eq!(env.wait_for_event("a", "DrainCheckFailing").await.severity, "Warning");
     order(Answer::Empty);
@@ -77,8 +77,8 @@ async fn a_drain_that_is_held_ends_at_once_when_the_check_is_switched_off() {
     env.deploy(&engine("a")).await;
     env.node.metrics(&env.namespace, "a-g0", Answer::Refuse);
     env.edit_engine("a", new_image(NEW_IMAGE)).await;
-    let said = env.wait_for_reason("a", "DrainCheckFailing").await;
-    assert!(said.message.contains("a-g0-0"), "{said:?}");
+    let reported = env.wait_for_reason("a", "DrainCheckFailing").await;
+    assert!(reported.message.contains("a-g0-0"), "{reported:?}");
     env.edit_engine("a", json!({ "spec": { "drainCheckEnabled": false } }))
         .await;
     assert_eq!(env.wait_for_phase("a", Stable).await.active_generation, 1);

@@ -35,7 +35,7 @@ fn claims(class: &Value) -> Value {
 
 impl TestEnv {
     /// Waits until the engine is not ready for this reason, with all of these parts in the message.
-    async fn wait_until_it_says(&self, engine: &str, reason: &str, parts: &[&str]) {
+    async fn wait_for_message_parts(&self, engine: &str, reason: &str, parts: &[&str]) {
         let says = |engine: &FireboltEngine| {
             ready(engine).is_some_and(|ready| {
                 let all = parts.iter().all(|part| ready.message.contains(part));
@@ -51,25 +51,25 @@ struct Cause {
     edit: Value,
     /// Which pods of the new generation fail, and how.
     pods: Option<(&'static str, Behaviour)>,
-    said: &'static [&'static str],
+    expected: &'static [&'static str],
     correction: Value,
 }
 
 impl Cause {
-    fn of_image(pods: &'static str, behaviour: Behaviour, said: &'static [&'static str]) -> Self {
+    fn of_image(pods: &'static str, behaviour: Behaviour, expected: &'static [&'static str]) -> Self {
         Self {
             edit: new_image(TYPO),
             pods: Some((pods, behaviour)),
-            said,
+            expected,
             correction: new_image(IMAGE),
         }
     }
 
-    fn of_cluster(edit: Value, correction: Value, said: &'static [&'static str]) -> Self {
+    fn of_cluster(edit: Value, correction: Value, expected: &'static [&'static str]) -> Self {
         Self {
             edit,
             pods: None,
-            said,
+            expected,
             correction,
         }
     }
@@ -117,7 +117,7 @@ async fn a_generation_that_cannot_start_reports_the_cause_and_the_old_one_keeps_
         env.node.set_behaviour(&env.namespace, pods, behaviour);
     }
     env.edit_engine("a", cause.edit).await;
-    env.wait_until_it_says("a", "Rolling", cause.said).await;
+    env.wait_for_message_parts("a", "Rolling", cause.expected).await;
     let status = env.status("a").await;
     assert_eq!(
         (status.phase, status.active_generation, status.replicas),
@@ -150,26 +150,28 @@ async fn an_exceeded_rollout_deadline_is_reported_until_the_rollout_proceeds() {
     env.node
         .set_behaviour(&env.namespace, "a-g0", Behaviour::ImagePullBackOff);
     env.create(&engine("a").0).await;
-    let said = [
+    let expected = [
         "Generation 0 is not ready after 1s: 0 of 1 pods ready. No generation is serving queries.",
         "ImagePullBackOff",
         IMAGE,
     ];
-    env.wait_until_it_says("a", "ProgressDeadlineExceeded", &said).await;
+    env.wait_for_message_parts("a", "ProgressDeadlineExceeded", &expected)
+        .await;
     env.node.set_behaviour(&env.namespace, "a-g0", Behaviour::Ready);
     env.wait_for_generation("a", 0).await;
     env.wait_for_reason("a", "EngineReady").await;
 
     env.node.set_behaviour(&env.namespace, "a-g1", crash());
     env.edit_engine("a", new_image(TYPO)).await;
-    let said = [
+    let expected = [
         "Generation 1 (`spec.template.spec.containers[engine].image` changed",
         ") is not ready after 1s",
         "Generation 0 continues to serve queries.",
         "Pod a-g1-0",
         "exited with code 3",
     ];
-    env.wait_until_it_says("a", "ProgressDeadlineExceeded", &said).await;
+    env.wait_for_message_parts("a", "ProgressDeadlineExceeded", &expected)
+        .await;
     assert_eq!(env.routed_to("a").await, Some(0));
     let warned = env.wait_for_event("a", "ProgressDeadlineExceeded").await;
     assert_eq!(warned.severity, "Warning");

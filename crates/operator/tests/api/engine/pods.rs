@@ -48,13 +48,13 @@ impl TestEnv {
     /// Toggles the readiness of the pod, at most once a second, and ends with a ready one.
     async fn flap(&self, pod: &str) {
         for flip in 0..FLIPS {
-            let wanted = flip % 2 == 1;
-            let behaviour = if wanted { Behaviour::Ready } else { Behaviour::Unready };
+            let desired = flip % 2 == 1;
+            let behaviour = if desired { Behaviour::Ready } else { Behaviour::Unready };
             let mut pace = tokio::time::interval(HALF_A_SECOND);
             pace.tick().await;
             self.node.set_behaviour(&self.namespace, pod, behaviour);
-            let reported = async || (is_ready(&self.the::<Pod>(pod).await) == wanted).then_some(());
-            self.eventually(&format!("{pod} has ready: {wanted}"), reported).await;
+            let reported = async || (is_ready(&self.the::<Pod>(pod).await) == desired).then_some(());
+            self.eventually(&format!("{pod} has ready: {desired}"), reported).await;
             pace.tick().await;
         }
     }

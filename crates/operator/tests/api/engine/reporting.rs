@@ -84,7 +84,7 @@ fn columns(table: &[(String, String)]) -> Vec<(&str, &str)> {
 
 /// A rollout from its beginning to its end: one row, and five events in the order in which things happened.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finished_rollout_reads_well() {
+async fn a_finished_rollout_is_reported() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a").replicas(2)).await;
     env.edit_engine("a", new_image(NEW_IMAGE)).await;
@@ -126,7 +126,7 @@ async fn a_finished_rollout_reads_well() {
 
 /// A rollout that is stuck: the row says that it is, the message why, and the old generation is the one that counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stuck_rollout_reads_well() {
+async fn a_stuck_rollout_is_reported() {
     let env = TestEnv::start_with(&["--rollout-progress-deadline=1s"]).await;
     env.deploy(&engine("a").replicas(2)).await;
     env.node

@@ -164,14 +164,17 @@ async fn a_change_while_creating_gives_up_the_unfinished_generation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generation_that_fails_says_why_and_leaves_the_old_one_serving() {
+async fn a_failing_generation_is_reported_and_leaves_the_old_one_serving() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a")).await;
     env.node
         .set_behaviour(&env.namespace, "a-g1", Behaviour::CrashLoop { exit_code: 137 });
     env.edit_engine("a", new_image(NEW_IMAGE)).await;
-    let said = env.wait_for_message("a", "137").await;
-    assert!(said.status == "False" && said.message.contains("a-g1-0"), "{said:?}");
+    let observed = env.wait_for_message("a", "137").await;
+    assert!(
+        observed.status == "False" && observed.message.contains("a-g1-0"),
+        "{observed:?}"
+    );
     env.node
         .set_behaviour(&env.namespace, "a-g1", Behaviour::ImagePullBackOff);
     let ready = env.wait_for_message("a", "ImagePullBackOff").await;

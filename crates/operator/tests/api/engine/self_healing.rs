@@ -14,7 +14,7 @@ use crate::kubelet::pod_status::Behaviour;
 use crate::testenv::{Namespaced, TestEnv, ready};
 
 /// How many times a stable engine is reconciled before it counts as quiet.
-const PASSES: usize = 3;
+const ROUNDS: usize = 3;
 /// The bound for one rollout: what it changes, without what it tells users.
 const WRITES_OF_A_ROLLOUT: usize = 12;
 
@@ -44,7 +44,7 @@ async fn a_sidecar_with_everything_left_out_rolls_exactly_once() {
         containers.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
         ["engine", "side"]
     );
-    for _ in 0..PASSES {
+    for _ in 0..ROUNDS {
         env.force_reconcile("a", 1).await;
     }
     assert_eq!(env.status("a").await.current_generation, 1);
@@ -137,8 +137,8 @@ async fn pods_that_are_not_ready_show_and_cost_no_generation() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a").replicas(2)).await;
     env.node.set_behaviour(&env.namespace, "a-g0-1", Behaviour::Unready);
-    let said = env.wait_for_reason("a", "PodsNotReady").await;
-    assert!(said.message.contains("1 of 2 pods ready"), "{said:?}");
+    let reported = env.wait_for_reason("a", "PodsNotReady").await;
+    assert!(reported.message.contains("1 of 2 pods ready"), "{reported:?}");
     env.node.set_behaviour(&env.namespace, "a-g0-1", Behaviour::Ready);
     env.wait_for_reason("a", "EngineReady").await;
     assert_eq!(env.status("a").await.current_generation, 0);
@@ -177,12 +177,12 @@ async fn at_rest_nothing_is_written_and_no_pod_is_asked() {
     env.deploy(&engine("a")).await;
     env.force_reconcile("a", 0).await;
     let before = env.mark();
-    for _ in 0..PASSES {
+    for _ in 0..ROUNDS {
         env.force_reconcile("a", 0).await;
     }
     let recorded = async || {
         let writes = before.writes(&env.namespace);
-        (writes.iter().filter(|write| write.resource == "configmaps").count() >= PASSES).then_some(writes)
+        (writes.iter().filter(|write| write.resource == "configmaps").count() >= ROUNDS).then_some(writes)
     };
     let writes = env.eventually("the repairs are in the audit log", recorded).await;
     let others: Vec<AuditedRequest> = writes

@@ -16,14 +16,14 @@ impl TestEnv {
     /// Deletes the class and waits until it says that it is held up.
     async fn delete_bound(&self, class: &str) -> String {
         self.delete::<FireboltEngineClass>(class).await;
-        let said = self.wait_for_class_reason(class, "DeletionBlocked").await;
-        assert_eq!(said.status, "False");
-        said.message
+        let observed = self.wait_for_class_reason(class, "DeletionBlocked").await;
+        assert_eq!(observed.status, "False");
+        observed.message
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_that_nobody_needs_goes() {
+async fn an_unreferenced_class_is_deleted() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).0).await;
     env.create(&engine("other").replicas(0).class("d").0).await;
@@ -169,7 +169,7 @@ async fn a_class_that_is_already_going_gets_no_finalizer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_that_another_controller_holds_says_so() {
+async fn a_class_held_by_a_foreign_finalizer_is_reported() {
     let env = TestEnv::start().await;
     let mut held = class(CLASS).0;
     held.finalizers_mut().push("example.com/hold".to_owned());

@@ -22,20 +22,23 @@ fn spoiled() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_class_says_so_and_its_engines_wait_until_it_is_corrected() {
+async fn an_invalid_class_is_reported_and_its_engines_wait_until_it_is_corrected() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).bad().0).await;
     env.create(&engine("a").class(CLASS).0).await;
-    let said = env.wait_for_class_reason(CLASS, "OperatorOwnedFieldSet").await;
-    assert!(said.status == "False" && said.message.contains(PATH), "{said:?}");
+    let observed = env.wait_for_class_reason(CLASS, "OperatorOwnedFieldSet").await;
+    assert!(
+        observed.status == "False" && observed.message.contains(PATH),
+        "{observed:?}"
+    );
     env.wait_for_bound(CLASS, 1).await;
     let reported = env.wait_for_class_event(CLASS, "OperatorOwnedFieldSet").await;
     assert_eq!(
         (reported.severity.as_str(), reported.message),
-        ("Warning", said.message)
+        ("Warning", observed.message)
     );
-    let engine_says = env.wait_for_reason("a", "FireboltEngineClassUnready").await;
-    assert!(engine_says.message.contains(PATH), "{engine_says:?}");
+    let of_engine = env.wait_for_reason("a", "FireboltEngineClassUnready").await;
+    assert!(of_engine.message.contains(PATH), "{of_engine:?}");
     assert_eq!(env.list::<StatefulSet>().await.len(), 0, "nothing is rendered from it");
 
     env.edit::<FireboltEngineClass>(CLASS, corrected()).await;
@@ -45,7 +48,7 @@ async fn a_bad_class_says_so_and_its_engines_wait_until_it_is_corrected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_that_is_spoiled_stops_no_engine_that_serves() {
+async fn an_invalid_class_stops_no_engine_that_serves() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).0).await;
     env.deploy(&engine("a").class(CLASS)).await;

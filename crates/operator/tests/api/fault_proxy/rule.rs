@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_was_removed_strikes_no_more() {
+    fn a_removed_rule_no_longer_applies() {
         let rule = Rule::new(writes(), Fault::CutBefore);
         rule.remove();
         assert!(rule.meet(&call("PATCH", "services/a"), b"").is_none());

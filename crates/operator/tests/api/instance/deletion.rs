@@ -89,7 +89,7 @@ async fn what_an_exchanged_database_left_goes_too() {
 async fn an_instance_can_be_deleted_before_it_is_ready() {
     let env = InstanceEnv::start().await;
     let before = env.inventory().await;
-    for (stuck, said) in [
+    for (stuck, message) in [
         (None, ""),
         (Some(Component::Postgres), "PostgreSQL"),
         (
@@ -103,7 +103,7 @@ async fn an_instance_can_be_deleted_before_it_is_ready() {
         }
         env.create(&minimal(MAIN)).await;
         if stuck.is_some() {
-            env.wait_for_message(MAIN, said).await;
+            env.wait_for_message(MAIN, message).await;
         }
         env.delete::<FireboltInstance>(MAIN).await;
         env.wait_for_inventory(&before).await;
@@ -124,10 +124,10 @@ async fn an_instance_stays_as_long_as_engines_need_it() {
     env.wait_for_generation("a", 0).await;
     env.wait_for_generation("b", 0).await;
     env.delete::<FireboltInstance>(MAIN).await;
-    let said = env
+    let observed = env
         .wait_for_reason(MAIN, InstanceCondition::Ready, "DeletionBlocked")
         .await;
-    assert!(said.message.contains("2 engines (a, b)"), "{said:?}");
+    assert!(observed.message.contains("2 engines (a, b)"), "{observed:?}");
     env.wait_for_event(MAIN, "DeletionBlocked").await;
     // It is reconciled as ever.
     let held = env.the::<FireboltInstance>(MAIN).await;
@@ -143,17 +143,17 @@ async fn an_instance_stays_as_long_as_engines_need_it() {
 
 /// What Kubernetes takes away by itself is not put back, which would go on for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_goes_with_what_it_owns_first_says_who_needs_it() {
+async fn an_instance_in_foreground_deletion_reports_the_engines_that_need_it() {
     let env = InstanceEnv::start().await;
     let before = env.inventory().await;
     env.deploy(&minimal(MAIN)).await;
     env.create(&engine_of(MAIN, "a").0).await;
     env.wait_for_generation("a", 0).await;
     env.delete_with(PropagationPolicy::Foreground).await;
-    let said = env
+    let observed = env
         .wait_for_reason(MAIN, InstanceCondition::Ready, "DeletionBlocked")
         .await;
-    assert!(said.message.contains("engine a"), "{said:?}");
+    assert!(observed.message.contains("engine a"), "{observed:?}");
     env.delete::<FireboltEngine>("a").await;
     env.wait_for_inventory(&before).await;
 }
@@ -206,11 +206,11 @@ async fn data_that_another_controller_holds_keeps_its_password_and_the_instance(
     let held = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection", HELD] } });
     env.merge(kind, name, held).await;
     env.delete::<FireboltInstance>(MAIN).await;
-    let said = env
+    let observed = env
         .wait_for_reason(MAIN, InstanceCondition::Ready, "ExternalFinalizer")
         .await;
     for part in [kind, name, HELD] {
-        assert!(said.message.contains(part), "{part} in {said:?}");
+        assert!(observed.message.contains(part), "{part} in {observed:?}");
     }
     env.wait_for_event(MAIN, "ExternalFinalizerOnOwnedResource").await;
     env.wait_until_gone::<StatefulSet>("main-metadata-pg").await;
@@ -247,17 +247,17 @@ async fn an_instance_that_is_to_leave_everything_behind_does() {
 
 /// Nothing goes that is still needed by what goes before it; the data and its password go last.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_whose_pods_take_their_time_is_awaited() {
+async fn deletion_waits_for_slow_gateway_pods() {
     let env = InstanceEnv::start().await;
     let before = env.inventory().await;
     env.deploy(&minimal(MAIN)).await;
     let since = env.mark();
     env.set_behaviour(MAIN, Component::Gateway, Behaviour::HoldTermination);
     env.delete::<FireboltInstance>(MAIN).await;
-    let said = env.wait_for_message(MAIN, "Deleting Gateway").await;
-    assert_eq!(condition(&said, InstanceCondition::Ready).reason, "Deleting");
+    let observed = env.wait_for_message(MAIN, "Deleting Gateway").await;
+    assert_eq!(condition(&observed, InstanceCondition::Ready).reason, "Deleting");
     assert_eq!(
-        (status(&said).metadata_endpoint, status(&said).gateway_endpoint),
+        (status(&observed).metadata_endpoint, status(&observed).gateway_endpoint),
         (String::new(), String::new())
     );
     env.wait_for_reconciles(3).await;

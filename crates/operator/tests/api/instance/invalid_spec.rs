@@ -85,9 +85,9 @@ async fn a_specification_that_cannot_be_is_named_and_nothing_is_made_of_it() {
         env.edit_instance(MAIN, components(&metadata, &gateway)).await;
         let reported = env.wait_for_message(MAIN, path).await;
         let (kind, component) = concerns(path);
-        let said = condition(&reported, kind);
-        assert_eq!(said.reason, "TemplateRejected");
-        assert!(said.message.contains(path), "{said:?}");
+        let observed = condition(&reported, kind);
+        assert_eq!(observed.reason, "TemplateRejected");
+        assert!(observed.message.contains(path), "{observed:?}");
         assert_eq!(status(&reported).phase, Some(InstancePhase::Provisioning));
         env.wait_until_no_reconcile_is_scheduled().await;
         assert_eq!(env.made_of(component).await, Vec::<String>::new());
@@ -105,8 +105,8 @@ async fn what_runs_is_left_alone_by_an_edit_that_cannot_be() {
         let name = format!("{MAIN}-{component}");
         let before = env.known("Deployment", &name).await;
         env.edit_instance(MAIN, components(&metadata, &gateway)).await;
-        let said = env.wait_for_reason(MAIN, kind, "TemplateRejected").await;
-        assert!(said.message.contains(path), "{said:?}");
+        let observed = env.wait_for_reason(MAIN, kind, "TemplateRejected").await;
+        assert!(observed.message.contains(path), "{observed:?}");
         let degraded = env.the::<FireboltInstance>(MAIN).await;
         assert_eq!(status(&degraded).phase, Some(InstancePhase::Degraded));
         let after = env.known("Deployment", &name).await;
@@ -129,9 +129,9 @@ async fn every_fault_is_reported_at_once() {
     env.set_behaviour(MAIN, Component::Postgres, Behaviour::Pending);
     env.create(&instance(MAIN, &metadata, &gateway)).await;
     let is = env.wait_for_message(MAIN, first).await;
-    let said = condition(&is, InstanceCondition::GatewayReady).message;
+    let observed = condition(&is, InstanceCondition::GatewayReady).message;
     assert!(
-        said.contains(second) && said.contains("spec.gateway.metricsPort"),
-        "{said}"
+        observed.contains(second) && observed.contains("spec.gateway.metricsPort"),
+        "{observed}"
     );
 }

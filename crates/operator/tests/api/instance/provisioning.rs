@@ -157,8 +157,8 @@ async fn kubectl_shows_what_matters() {
     assert_eq!(head[..], ["NAME", "PHASE", "GATEWAY", "METADATA", "AGE"]);
     assert_eq!(row[..4], [MAIN, "Ready", "true", "true"]);
     let wide = env.kubectl(&["get", "fire", MAIN, "--output=wide"]).unwrap();
-    let said = "The metadata service and the gateway are ready.";
-    assert!(wide.contains("AllComponentsReady") && wide.contains(said), "{wide}");
+    let message = "The metadata service and the gateway are ready.";
+    assert!(wide.contains("AllComponentsReady") && wide.contains(message), "{wide}");
     assert!(
         env.kubectl(&["get", "firebolt"])
             .unwrap()

@@ -67,11 +67,13 @@ async fn a_gateway_that_cannot_be_pulled_is_not_ready_and_the_old_one_serves_on(
     env.edit_instance(MAIN, gateway_image("registry.example/no-such:1"))
         .await;
     let stuck = env.wait_for_message(MAIN, "registry.example/no-such:1").await;
-    let said = condition(&stuck, InstanceCondition::GatewayReady);
-    assert_eq!(said.status, "False");
+    let reported = condition(&stuck, InstanceCondition::GatewayReady);
+    assert_eq!(reported.status, "False");
     assert!(
-        said.message.contains("cannot start container envoy: ImagePullBackOff"),
-        "{said:?}"
+        reported
+            .message
+            .contains("cannot start container envoy: ImagePullBackOff"),
+        "{reported:?}"
     );
     let is = status(&stuck);
     assert_eq!(is.phase, Some(InstancePhase::Degraded));

@@ -104,7 +104,7 @@ pub(crate) fn desired(pod: &Pod, behaviour: Behaviour, life: &Life, now: &Time) 
 /// Whether the status of the pod already contains this.
 pub(crate) fn matches(live: &PodStatus, desired: &PodStatus) -> bool {
     // Others write the rest of a condition too: the API server notes which generation it is about.
-    let said = |desired: &PodCondition| {
+    let is_live = |desired: &PodCondition| {
         let mut conditions = live.conditions.iter().flatten();
         let key = |it: &PodCondition| (it.type_.clone(), it.status.clone(), it.reason.clone());
         conditions.any(|live| key(live) == key(desired))
@@ -114,7 +114,7 @@ pub(crate) fn matches(live: &PodStatus, desired: &PodStatus) -> bool {
         && (live.pod_ip == desired.pod_ip || desired.pod_ip.is_none())
         && live.container_statuses == desired.container_statuses
         && live.init_container_statuses == desired.init_container_statuses
-        && desired.conditions.iter().flatten().all(said)
+        && desired.conditions.iter().flatten().all(is_live)
 }
 
 fn fate(pod: &Pod, container: &Container, behaviour: Behaviour, is_main: bool) -> ContainerFate {

@@ -150,7 +150,7 @@ async fn a_standby_that_is_stopped_leaves_the_lease_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_was_paused_beyond_its_term_ends_and_writes_nothing() {
+async fn a_leader_that_was_paused_beyond_its_lease_ends_and_writes_nothing() {
     let election = Election::start().await;
     let (mut leader, standby) = election.leader_and_standby();
     leader.signal(Signal::STOP);
@@ -234,7 +234,7 @@ async fn a_leader_carries_on_when_someone_edits_its_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_twins_with_one_name_only_one_leads() {
+async fn of_two_processes_with_one_identity_only_one_leads() {
     let election = Election::start().await;
     let first = election.join(&["--identity=twin"]);
     eventually("the first one leads", SOON, || first.leads());
@@ -248,7 +248,7 @@ async fn of_twins_with_one_name_only_one_leads() {
 
 /// Needs a cluster of its own, since it takes the API server away.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_costs_the_lead_only_if_it_outlasts_the_term() {
+async fn an_outage_ends_leadership_only_if_it_outlasts_the_lease() {
     let _alone = CONTROL_PLANES.write().await;
     let election = Election::start_on(Cluster::start(Options::default()).await.unwrap(), None).await;
     let (mut leader, mut standby) = election.leader_and_standby();

@@ -113,7 +113,7 @@ async fn missing_permissions_for_the_whole_cluster_are_explained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_permission_for_leases_the_operator_says_so_and_leads_once_it_is_granted() {
+async fn missing_permission_for_leases_is_reported_and_the_operator_leads_once_it_is_granted() {
     let cluster = Cluster::attach();
     let kubeconfig = prepare(&cluster).await;
     let namespace = namespace(&cluster).await;

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn envoy_is_told_to_end_before_it_is_killed() {
+    fn envoy_is_terminated_before_it_is_killed() {
         let container = container(Container::default(), 9090);
         let sleep = container.lifecycle.and_then(|hooks| hooks.pre_stop?.sleep);
         assert_eq!(sleep.map(|sleep| sleep.seconds), Some(GRACE_PERIOD - 1));

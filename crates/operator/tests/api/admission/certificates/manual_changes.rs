@@ -16,7 +16,7 @@ const RATE: u32 = 50;
 #[case::emptied("")]
 #[case::garbage("garbage")]
 #[tokio::test(flavor = "multi_thread")]
-async fn trust_that_is_broken_by_hand_heals(#[case] bundle: &str) {
+async fn a_ca_bundle_that_is_edited_by_hand_is_restored(#[case] bundle: &str) {
     let env = AdmissionEnv::start().await;
     let before = env.bundle().await;
     assert!(!before.is_empty());

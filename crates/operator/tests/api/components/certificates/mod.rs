@@ -48,7 +48,7 @@ async fn rotations_go_by_without_a_failed_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_deleted_is_made_anew_while_everybody_is_trusted() {
+async fn a_deleted_secret_is_recreated_while_both_authorities_are_trusted() {
     let mut env = CertificateEnv::new(LONG).await;
     env.configure().await;
     let server = env.serve().await;
@@ -67,7 +67,7 @@ async fn a_secret_that_is_deleted_is_made_anew_while_everybody_is_trusted() {
 #[case::the_pair(&["tls.crt"])]
 #[case::the_key(&["tls.key"])]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_damaged_is_made_anew_while_everybody_is_trusted(#[case] keys: &[&str]) {
+async fn a_damaged_secret_is_recreated_while_both_authorities_are_trusted(#[case] keys: &[&str]) {
     let mut env = CertificateEnv::new(LONG).await;
     env.configure().await;
     let server = env.serve().await;
@@ -99,7 +99,7 @@ async fn authorities_that_are_damaged_in_the_secret_come_back_from_the_webhooks(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn trust_that_is_edited_by_hand_is_restored_and_nothing_else_is_touched() {
+async fn a_ca_bundle_that_is_edited_by_hand_is_restored_and_nothing_else_changes() {
     let mut env = CertificateEnv::new(LONG).await;
     env.configure().await;
     env.lead();

@@ -69,8 +69,11 @@ async fn an_engine_reports_a_missing_class_and_waits_for_it(#[case] phase: Engin
             env.wait_for_generation(ENGINE, current).await;
         }
     }
-    let said = env.wait_for_reason(ENGINE, "FireboltEngineClassUnready").await;
-    assert!(said.status == "False" && said.message.contains(" c "), "{said:?}");
+    let reported = env.wait_for_reason(ENGINE, "FireboltEngineClassUnready").await;
+    assert!(
+        reported.status == "False" && reported.message.contains(" c "),
+        "{reported:?}"
+    );
     assert_eq!((rendered(&held), pods(env, current).await), (before, running));
 
     env.create(&class("c").pod_label("team", "two").0).await;
@@ -95,10 +98,10 @@ async fn an_engine_keeps_serving_without_its_instance_and_is_ready_when_it_is_ba
     let serving = env.routed_to(ENGINE).await;
     remove::<FireboltInstance>(env, INSTANCE).await;
     if held.is_awake() {
-        let said = env.wait_for_reason(ENGINE, "InstanceNotReady").await;
+        let reported = env.wait_for_reason(ENGINE, "InstanceNotReady").await;
         assert!(
-            said.status == "False" && said.message.contains(&format!(" {INSTANCE} ")),
-            "{said:?}"
+            reported.status == "False" && reported.message.contains(&format!(" {INSTANCE} ")),
+            "{reported:?}"
         );
         assert_eq!(env.routed_to(ENGINE).await, serving);
     }

@@ -47,10 +47,10 @@ async fn an_invalid_value_is_reported_and_its_correction_is_rolled_out_at_once(
     let env = &proxied.env;
     let serving = pods(env, 0).await;
     env.edit_engine(ENGINE, template(&impossible)).await;
-    let said = env.wait_for_reason(ENGINE, "WriteRefused").await;
+    let reported = env.wait_for_reason(ENGINE, "WriteRefused").await;
     assert!(
-        said.status == "False" && said.message.contains("a-g1") && said.message.contains(words),
-        "{said:?}"
+        reported.status == "False" && reported.message.contains("a-g1") && reported.message.contains(words),
+        "{reported:?}"
     );
     env.wait_for_event(ENGINE, "WriteRefused").await;
     let refused = |writes: &[ProxiedWrite]| {
@@ -87,8 +87,8 @@ async fn an_engine_created_with_an_invalid_value_starts_once_it_is_corrected() {
         .and_then(|template| template.spec.as_mut());
     spec.unwrap().node_selector = Some([("kubernetes.io/os".to_owned(), "not valid!".to_owned())].into());
     env.create(&impossible.0).await;
-    let said = env.wait_for_reason(ENGINE, "WriteRefused").await;
-    assert!(said.message.contains("nodeSelector"), "{said:?}");
+    let reported = env.wait_for_reason(ENGINE, "WriteRefused").await;
+    assert!(reported.message.contains("nodeSelector"), "{reported:?}");
     env.edit_engine(ENGINE, template(&selector("linux"))).await;
     proxied.at_rest(0).await;
 }

@@ -42,7 +42,7 @@ async fn an_operator_whose_every_write_fails_at_first_ends_as_if_none_had(
 
 /// An overloaded server responds with `Retry-After`, and no request is retried sooner.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_is_turned_away_is_tried_again_no_sooner_than_retry_after_says() {
+async fn a_rejected_write_is_retried_no_sooner_than_retry_after() {
     let pause = Duration::from_secs(1);
     let fault = Fault::Answer {
         code: 429,

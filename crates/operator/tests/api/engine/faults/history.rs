@@ -261,8 +261,8 @@ impl History {
             return Ok(());
         };
         let selected = self.set(target);
-        let wants_none = selected.is_some_and(|(_, replicas)| replicas == 0);
-        if wants_none || selected.is_some_and(|(uid, _)| self.ready(target, uid) > 0) {
+        let is_scaled_to_zero = selected.is_some_and(|(_, replicas)| replicas == 0);
+        if is_scaled_to_zero || selected.is_some_and(|(uid, _)| self.ready(target, uid) > 0) {
             return Ok(());
         }
         let whole = |(generation, uid, replicas): &(i64, &str, i64)| {

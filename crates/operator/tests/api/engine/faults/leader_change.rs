@@ -63,7 +63,7 @@ impl TwoOperators {
 /// A leader that was paused beyond the end of its lease writes nothing more: it exits without a stored write, and the
 /// other operator completes its rollout.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_was_paused_while_switching_writes_nothing_when_it_wakes() {
+async fn a_leader_that_was_paused_while_switching_writes_nothing_when_it_resumes() {
     let _quiet = CONTROL_PLANES.read().await;
     let mut operators = TwoOperators::start().await;
     let rule = hold_at(&operators.leading, EnginePhase::Switching);

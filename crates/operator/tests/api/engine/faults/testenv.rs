@@ -131,8 +131,8 @@ impl ProxiedEnv {
 /// Like [`ProxiedEnv::hold_at`], for an operator of its own.
 pub(crate) fn hold_at(proxy: &Proxy, phase: EnginePhase) -> Rule {
     let status = writes().of("fireboltengines").status();
-    let said = status.saying(&format!("\"phase\":\"{phase}\""));
-    proxy.on(said.next(1), Fault::HoldResponse)
+    let write = status.saying(&format!("\"phase\":\"{phase}\""));
+    proxy.on(write.next(1), Fault::HoldResponse)
 }
 
 /// An engine at rest, as far as it is the same in every run.

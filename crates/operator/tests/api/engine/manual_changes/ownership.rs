@@ -148,8 +148,8 @@ async fn a_routing_service_that_was_taken_away_is_named_and_replaced_once_it_is_
     let env = &proxied.env;
     Child::Routing.edit(&proxied, json!({ "ownerReferences": null })).await;
     let taken = Child::Routing.essence(&proxied).await;
-    let said = env.wait_for_reason(ENGINE, "ForeignObject").await;
-    assert!(said.message.contains("a-service"), "{said:?}");
+    let observed = env.wait_for_reason(ENGINE, "ForeignObject").await;
+    assert!(observed.message.contains("a-service"), "{observed:?}");
     assert_eq!(Child::Routing.essence(&proxied).await, taken);
     env.delete::<Service>("a-service").await;
     env.wait_for_reason(ENGINE, "EngineReady").await;
@@ -173,8 +173,11 @@ async fn a_service_of_another_owner_holds_the_rollout_until_it_is_gone(#[case] l
     env.create(&serde_json::from_value::<Service>(service).unwrap()).await;
     let theirs = Child::Routing.essence(&proxied).await;
     env.create(&engine(ENGINE).0).await;
-    let said = env.wait_for_reason(ENGINE, "ForeignObject").await;
-    assert!(said.status == "False" && said.message.contains("a-service"), "{said:?}");
+    let observed = env.wait_for_reason(ENGINE, "ForeignObject").await;
+    assert!(
+        observed.status == "False" && observed.message.contains("a-service"),
+        "{observed:?}"
+    );
     env.wait_for_event(ENGINE, "ForeignObject").await;
     assert_eq!(Child::Routing.essence(&proxied).await, theirs);
     env.delete::<Service>("a-service").await;
@@ -198,9 +201,9 @@ async fn a_finalizer_of_another_owner_is_reported_and_does_not_hold_the_engine(
     let rule = proxied.proxy.on(letting_go.next(1), Fault::Hold);
     env.delete::<FireboltEngine>(ENGINE).await;
     proxied.struck(&rule).await;
-    let said = env.wait_for_reason(ENGINE, "ExternalFinalizer").await;
+    let observed = env.wait_for_reason(ENGINE, "ExternalFinalizer").await;
     for part in [child.name(), "example.com/hold"] {
-        assert!(said.message.contains(part), "{part} in {said:?}");
+        assert!(observed.message.contains(part), "{part} in {observed:?}");
     }
     rule.release();
     env.wait_until_gone::<FireboltEngine>(ENGINE).await;

@@ -130,11 +130,11 @@ async fn a_failing_scrape_blocks_the_end_of_the_drain_until_it_succeeds() {
         env.node.metrics(&env.namespace, &format!("{name}-g0"), answer.clone());
     }
     for ScrapeFailure { name, cause, .. } in &failures {
-        let said = env.wait_for_reason(name, "DrainCheckFailing").await;
+        let reported = env.wait_for_reason(name, "DrainCheckFailing").await;
         let expected = format!("Cannot read the running queries of pod {name}-g0-0 (generation 0): {cause}");
         assert!(
-            said.status == "False" && said.message.starts_with(&expected),
-            "{said:?}"
+            reported.status == "False" && reported.message.starts_with(&expected),
+            "{reported:?}"
         );
         assert!(env.failed_counts(name) >= 1.0, "{name} is not counted as failed");
     }
@@ -177,15 +177,19 @@ async fn a_failing_scrape_stops_no_engine() {
         env.create(&engine(name).auto_stop(quick_to_stop(1)).0).await;
     }
     for (name, _, reason) in &cases {
-        let says = |engine: &FireboltEngine| said(engine) == Some(*reason);
-        env.wait_for(name, &format!("says {reason:?}"), says).await;
+        let has_reason = |engine: &FireboltEngine| auto_stop_reason(engine) == Some(*reason);
+        env.wait_for(name, &format!("reports {reason:?}"), has_reason).await;
     }
     for (name, _, reason) in &cases {
         // A hanging scrape takes many idle timeouts to fail; they have passed.
         let enough = SignedDuration::from_secs(if *name == "hang" { 0 } else { 3 });
         let used = |engine: &FireboltEngine| last_used(engine) >= created(engine) + enough;
         let kept = env.wait_for(name, "counts as used for three idle times", used).await;
-        assert_eq!((kept.spec.replicas, said(&kept)), (1, Some(*reason)), "{name}");
+        assert_eq!(
+            (kept.spec.replicas, auto_stop_reason(&kept)),
+            (1, Some(*reason)),
+            "{name}"
+        );
     }
     for (name, _, _) in &cases {
         env.node.metrics(&env.namespace, name, Answer::IDLE);
@@ -197,7 +201,7 @@ async fn a_failing_scrape_stops_no_engine() {
     }
 }
 
-fn said(engine: &FireboltEngine) -> Option<AutoStopReason> {
+fn auto_stop_reason(engine: &FireboltEngine) -> Option<AutoStopReason> {
     engine.status.as_ref().and_then(|status| status.auto_stop_reason)
 }
 

@@ -75,8 +75,8 @@ fn remove(address: &str) {
 fn ip_address(arguments: &[&str]) -> String {
     let output = Command::new("ip").arg("address").args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("run ip: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip address {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip address {arguments:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -125,14 +125,14 @@ async fn pods_are_scraped_through_the_api_server_once_that_is_permitted() {
     env.deploy(&engine("a")).await;
     env.edit_engine("a", new_image("registry.example/engine:2")).await;
 
-    let said = env.wait_for_reason("a", "DrainCheckFailing").await;
+    let reported = env.wait_for_reason("a", "DrainCheckFailing").await;
     let lacking = format!(
         "the operator lacks the permission to get pods/proxy in namespace {}",
         env.namespace
     );
     assert!(
-        said.message.contains(&lacking) && said.message.contains("a-g0-0"),
-        "{said:?}"
+        reported.message.contains(&lacking) && reported.message.contains("a-g0-0"),
+        "{reported:?}"
     );
     env.wait_for_failed_counts("a", 2.0).await;
     assert_eq!(env.generations("a").await, [0, 1]);

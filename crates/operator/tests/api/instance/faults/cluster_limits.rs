@@ -58,9 +58,9 @@ async fn a_quota_that_leaves_no_room_is_reported_in_the_words_of_the_api_server(
     }
     env.create(&minimal(MAIN)).await;
     for (name, _, kind, reason, object) in quotas {
-        let said = env.wait_for_reason(MAIN, kind, reason).await;
+        let observed = env.wait_for_reason(MAIN, kind, reason).await;
         for part in [object, &format!("exceeded quota: {name}"), "the operator keeps trying"] {
-            assert!(said.message.contains(part), "{part} in {said:?}");
+            assert!(observed.message.contains(part), "{part} in {observed:?}");
         }
         env.wait_for_event(MAIN, reason).await;
         env.delete::<ResourceQuota>(name).await;
@@ -75,8 +75,8 @@ async fn rejected_pods_are_reported_with_the_message_of_the_api_server() {
     let refused = async |text: &str| {
         env.remove("Deployment", "main-gateway").await;
         let reported = env.wait_for_message(MAIN, text).await;
-        let said = condition(&reported, InstanceCondition::GatewayReady).message;
-        assert!(said.contains("0 of 2 pods ready"), "{said}");
+        let observed = condition(&reported, InstanceCondition::GatewayReady).message;
+        assert!(observed.contains("0 of 2 pods ready"), "{observed}");
     };
     env.forbid("tight", "pods").await;
     refused("exceeded quota: tight").await;
@@ -192,8 +192,8 @@ impl InstanceEnv {
     async fn wait_for_right(&self, text: &str) -> Condition {
         let reported = async || {
             let instance: FireboltInstance = self.get(MAIN).await?;
-            let said = condition(&instance, InstanceCondition::Ready);
-            (said.status == "False" && said.message.contains(text)).then_some(said)
+            let observed = condition(&instance, InstanceCondition::Ready);
+            (observed.status == "False" && observed.message.contains(text)).then_some(observed)
         };
         self.eventually(&format!("it is reported that {text}"), reported).await
     }

@@ -80,8 +80,11 @@ async fn a_lost_database_is_reported_and_degrades_the_instance_with_the_metadata
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Unready);
     env.set_behaviour(MAIN, Component::Postgres, Behaviour::CrashLoop { exit_code: 1 });
     let degraded = env.wait_for_phase(MAIN, InstancePhase::Degraded).await;
-    let said = condition(&degraded, InstanceCondition::MetadataReady).message;
-    assert!(said.contains("0 of 1 pods ready") && said.contains(lost), "{said}");
+    let observed = condition(&degraded, InstanceCondition::MetadataReady).message;
+    assert!(
+        observed.contains("0 of 1 pods ready") && observed.contains(lost),
+        "{observed}"
+    );
     assert_eq!(addresses(&degraded), [false, true]);
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Ready);
     let ready = env.wait_for_phase(MAIN, InstancePhase::Ready).await;

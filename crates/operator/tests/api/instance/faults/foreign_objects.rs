@@ -81,10 +81,10 @@ async fn an_object_of_another_owner_is_named_left_alone_and_awaited() {
     }
     for (kind, instance, object) in &in_the_way {
         let failed = env.wait_for_phase(instance, InstancePhase::Failed).await;
-        let said = condition(&failed, InstanceCondition::Ready);
-        assert_eq!(said.reason, "ForeignObject");
+        let reported = condition(&failed, InstanceCondition::Ready);
+        assert_eq!(reported.reason, "ForeignObject");
         for part in [*kind, &object.name_any(), &object.uid().unwrap()] {
-            assert!(said.message.contains(part), "{part} in {said:?}");
+            assert!(reported.message.contains(part), "{part} in {reported:?}");
         }
         env.is_untouched(kind, object).await;
     }
@@ -110,8 +110,11 @@ async fn an_object_that_was_taken_away_is_left_alone() {
     .await;
     let taken = env.known("ConfigMap", "main-gateway-config").await;
     let failed = env.wait_for_phase(MAIN, InstancePhase::Failed).await;
-    let said = condition(&failed, InstanceCondition::GatewayReady);
-    assert!(said.message.contains("ConfigMap main-gateway-config"), "{said:?}");
+    let reported = condition(&failed, InstanceCondition::GatewayReady);
+    assert!(
+        reported.message.contains("ConfigMap main-gateway-config"),
+        "{reported:?}"
+    );
     assert!(status(&failed).metadata_ready);
     env.delete::<FireboltInstance>(MAIN).await;
     env.wait_until_gone::<FireboltInstance>(MAIN).await;
@@ -131,10 +134,10 @@ async fn a_secret_of_another_owner_under_our_name_is_used_if_it_can_be() {
         ))
         .await;
     env.create(&minimal(MAIN)).await;
-    let said = env
+    let reported = env
         .wait_for_reason(MAIN, InstanceCondition::MetadataReady, "PostgresEnsureFailed")
         .await;
-    assert!(said.message.contains("it has no key database"), "{said:?}");
+    assert!(reported.message.contains("it has no key database"), "{reported:?}");
     let database = json!({ "stringData": { "database": "firebolt_metadata" } });
     env.merge("Secret", "main-metadata-postgres-creds", database).await;
     env.wait_for_phase(MAIN, InstancePhase::Ready).await;

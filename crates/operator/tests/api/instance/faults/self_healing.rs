@@ -252,7 +252,7 @@ async fn what_is_removed_from_the_specification_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_something_that_nobody_looks_at_costs_nothing() {
+async fn foreign_annotations_cause_no_writes() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     env.wait_until_no_reconcile_is_scheduled().await;
     let history = StatusHistory::of(&env, MAIN).await;

@@ -36,12 +36,12 @@ impl InstanceEnv {
     }
 
     async fn is_refused(&self, engine: &str) -> FireboltInstance {
-        let said = self
+        let reported = self
             .wait_for_reason(MAIN, InstanceCondition::Ready, "PostgresSwitchRefused")
             .await;
-        let named =
-            said.message.contains(&format!("engine {engine}")) && said.message.contains("spec.metadata.postgres");
-        assert!(named, "{said:?}");
+        let named = reported.message.contains(&format!("engine {engine}"))
+            && reported.message.contains("spec.metadata.postgres");
+        assert!(named, "{reported:?}");
         self.the(MAIN).await
     }
 }
@@ -91,7 +91,7 @@ async fn a_database_that_an_engine_needs_may_not_be_exchanged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_may_one_of_another_owner_that_an_engine_needs() {
+async fn an_external_database_that_an_engine_needs_may_not_be_exchanged() {
     let env = InstanceEnv::start().await;
     env.create(&credentials("open sesame")).await;
     env.deploy(&instance(MAIN, &json!({ "postgres": external() }), &json!({})))

@@ -36,10 +36,10 @@ async fn lost_credentials_are_reported_with_the_remedy_and_can_be_restored() {
         at(&env.known("Deployment", "main-metadata").await, HASH),
     );
     let failed = env.lose_credentials().await;
-    let said = condition(&failed, InstanceCondition::Ready);
-    assert_eq!(said.reason, "PostgresCredentialsLost");
+    let reported = condition(&failed, InstanceCondition::Ready);
+    assert_eq!(reported.reason, "PostgresCredentialsLost");
     for part in [SECRET, CLAIM, "Restore the Secret"] {
-        assert!(said.message.contains(part), "{part} in {said:?}");
+        assert!(reported.message.contains(part), "{part} in {reported:?}");
     }
     assert_eq!(
         (
@@ -73,17 +73,17 @@ async fn lost_credentials_are_reported_with_the_remedy_and_can_be_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_gives_up_the_data_as_reported_gets_a_new_database() {
+async fn following_the_reported_remedy_creates_a_new_database() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let (password, claim) = (
         env.password(SECRET).await,
         env.the::<PersistentVolumeClaim>(CLAIM).await,
     );
     let failed = env.lose_credentials().await;
-    let said = condition(&failed, InstanceCondition::Ready).message;
+    let reported = condition(&failed, InstanceCondition::Ready).message;
     assert!(
-        said.contains("delete StatefulSet main-metadata-pg and then the claim"),
-        "{said}"
+        reported.contains("delete StatefulSet main-metadata-pg and then the claim"),
+        "{reported}"
     );
     env.delete::<StatefulSet>("main-metadata-pg").await;
     env.delete::<PersistentVolumeClaim>(CLAIM).await;
@@ -99,12 +99,12 @@ async fn credentials_that_were_changed_by_hand_are_reported_and_never_overwritte
     let hash = at(&env.known("Deployment", "main-metadata").await, HASH);
     env.edit::<Secret>(SECRET, json!({ "stringData": { "username": "theirs" } }))
         .await;
-    let said = env
+    let reported = env
         .wait_for_reason(MAIN, InstanceCondition::MetadataReady, "PostgresEnsureFailed")
         .await;
     assert!(
-        said.message.contains(SECRET) && said.message.contains("its key username is not firebolt"),
-        "{said:?}"
+        reported.message.contains(SECRET) && reported.message.contains("its key username is not firebolt"),
+        "{reported:?}"
     );
     env.edit::<Secret>(SECRET, json!({ "stringData": { "username": "firebolt" } }))
         .await;

@@ -47,12 +47,12 @@ impl InstanceEnv {
 async fn a_secret_that_is_missing_is_named_and_awaited() {
     let env = InstanceEnv::start().await;
     env.create(&with_external()).await;
-    let said = env
+    let observed = env
         .wait_for_reason(MAIN, InstanceCondition::MetadataReady, REASON)
         .await;
     assert!(
-        said.message.contains(CREDENTIALS) && said.message.contains("does not exist"),
-        "{said:?}"
+        observed.message.contains(CREDENTIALS) && observed.message.contains("does not exist"),
+        "{observed:?}"
     );
     let waiting = env.the::<FireboltInstance>(MAIN).await;
     assert_eq!(status(&waiting).phase, Some(InstancePhase::Provisioning));
@@ -78,9 +78,9 @@ async fn a_secret_that_lacks_something_is_named_with_what_it_lacks() {
         ("it has no key password", json!({ "username": "u", "password": "p" })),
     ] {
         let reported = env.wait_for_message(MAIN, fault).await;
-        let said = condition(&reported, InstanceCondition::MetadataReady);
-        assert_eq!(said.reason, REASON);
-        assert!(said.message.contains(CREDENTIALS), "{said:?}");
+        let observed = condition(&reported, InstanceCondition::MetadataReady);
+        assert_eq!(observed.reason, REASON);
+        assert!(observed.message.contains(CREDENTIALS), "{observed:?}");
         let encoded = next.as_object().unwrap().iter().map(|(key, value)| {
             let value = value.as_str().map(|value| ByteString(value.as_bytes().to_vec()));
             (key.clone(), json!(value))
@@ -147,10 +147,10 @@ async fn a_secret_that_is_lost_is_reported_and_nothing_is_taken_down_for_it() {
     env.deploy(&with_external()).await;
     let pod = env.metadata_pod().await;
     env.delete::<Secret>(CREDENTIALS).await;
-    let said = env
+    let observed = env
         .wait_for_reason(MAIN, InstanceCondition::MetadataReady, REASON)
         .await;
-    assert!(said.message.contains(CREDENTIALS), "{said:?}");
+    assert!(observed.message.contains(CREDENTIALS), "{observed:?}");
     let degraded = env.wait_for_phase(MAIN, InstancePhase::Degraded).await;
     assert_eq!(status(&degraded).metadata_endpoint, "");
     assert!(status(&degraded).gateway_ready);
@@ -179,9 +179,10 @@ async fn another_secret_is_followed_from_the_moment_it_is_named() {
     env.eventually("the other Secret is mounted", mounted).await;
     env.wait_for_phase(MAIN, InstancePhase::Ready).await;
     let states = history.states(&env).await;
-    let looked_for = |it: &FireboltInstance| condition(it, InstanceCondition::Ready).message.contains("looked for");
+    let is_reported_missing =
+        |it: &FireboltInstance| condition(it, InstanceCondition::Ready).message.contains("looked for");
     assert!(
-        !states.iter().any(looked_for),
+        !states.iter().any(is_reported_missing),
         "what nobody has looked for yet is not reported as missing"
     );
     // Its changes count from now on, and those of the first one no longer do.

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[rstest]
-    fn whoever_cannot_know_does_not_say_that_the_query_did_not_run(
+    fn a_reply_that_cannot_know_does_not_claim_that_the_query_did_not_run(
         #[values("UC", "UR", "LR", "UPE", "SI")] flag: &str,
     ) {
         let reply = REPLIES

@@ -140,7 +140,7 @@ fn the_config_hash_of_a_bare_instance_never_changes() {
 }
 
 #[test]
-fn the_config_hash_changes_with_whatever_the_file_says() {
+fn the_config_hash_changes_with_the_content_of_the_file() {
     let original = instance("id", "h", 1, "d", "s");
     let hash = |instance: &EffectiveInstance| config(instance).hash(ConfigFormat::Xml);
     let others = [
