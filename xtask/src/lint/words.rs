@@ -229,7 +229,7 @@ fn describe(Find { file, line, say }: &Find) -> String {
     } else {
         line
     };
-    format!("{file}:{line}\n    say: {say}")
+    format!("{file}:{line}\n    use instead: {say}")
 }
 
 /// The part of the path that is counted together: a crate's `src` or `tests`, or the folder at the top.
