@@ -173,8 +173,7 @@ impl Error {
     }
 }
 
-/// An error with the reasons behind it, on one line. Many errors repeat their cause in their own text: that is told
-/// once.
+/// An error and its causes in one line. A cause that the text already contains is not repeated.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -210,7 +210,7 @@ impl Awaited for JoinHandle<Result<Reply, String>> {
 }
 
 fn status(engine: &FireboltEngine) -> &FireboltEngineStatus {
-    engine.status.as_ref().expect("it was looked at before")
+    engine.status.as_ref().expect("it was observed before")
 }
 
 /// The last activity of the engine.

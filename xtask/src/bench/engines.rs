@@ -1,4 +1,4 @@
-//! A fleet of engines, as somebody outside sees it.
+//! Many engines, as a client of the API server observes them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: the latencies that users notice, on this machine, from outside.
 //!
 //! Everything measured is the real thing, compiled as for a release: the operator under the service account that it is
-//! shipped with, a real control plane, the real Envoy. Nothing is written into the tree. A target that is missed is told
-//! and no error, because machines differ.
+//! shipped with, a real control plane, the real Envoy. Nothing is written into the tree. A missed target is reported
+//! and is no error, because machines differ.
 
 mod apply;
 mod engines;

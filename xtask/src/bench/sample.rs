@@ -1,4 +1,4 @@
-//! Durations that were measured, and what is told of them.
+//! Durations that were measured, and their summary.
 
 use std::time::Duration;
 

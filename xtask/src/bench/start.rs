@@ -59,7 +59,7 @@ pub(super) async fn measure(extent: Extent) -> Result<Vec<Line>> {
     )])
 }
 
-/// How long the next pod of an engine takes from its creation to being ready, as somebody sees it who watches.
+/// How long the next pod of an engine takes from its creation to being ready, as a client that watches observes it.
 async fn start_of_a_pod(pods: Api<Pod>) -> std::result::Result<Duration, String> {
     let mut since: HashMap<String, Instant> = HashMap::new();
     let selected = WatchParams::default().labels(&format!("{}=analytics", firebolt_api::key::Label::Engine));

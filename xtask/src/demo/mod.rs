@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Outcome {
     runtime.block_on(show(screen, root, &dir, options)).inspect_err(|_| {
         if dir.exists() {
             eprintln!(
-                "\nWhat was started is left in {0} for you to look at; `cargo xtask kube down --dir {0}` removes it.",
+                "\nThe cluster is kept in {0} for inspection; `cargo xtask kube down --dir {0}` removes it.",
                 dir.display()
             );
         }

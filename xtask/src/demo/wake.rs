@@ -35,7 +35,7 @@ pub(super) async fn show(screen: &mut Screen, cluster: &Cluster, client: &Client
     )?)
 }
 
-/// The stages of a wait in seconds. The sum is told in another way.
+/// The stages of a wait in seconds. The sum is reported separately.
 fn stages(timing: &str) -> Vec<String> {
     let stages = timing.split(", ").filter_map(|stage| stage.split_once(";dur="));
     let stages = stages.filter_map(|(name, duration)| Some((name, duration.parse::<f64>().ok()? / 1000.0)));

@@ -235,7 +235,7 @@ impl World {
         named.into_iter().flatten().flatten().collect()
     }
 
-    /// So much time passes that whoever looks at the engine from time to time has seen that it stops.
+    /// So much time passes that every gateway that lists the engine periodically has observed that it stops.
     pub(crate) fn notice(&mut self) {
         let sets = self.gens.values_mut().filter_map(|generation| generation.set.as_mut());
         for set in sets.filter(|set| set.replicas == 0 && set.owned) {

@@ -169,7 +169,7 @@ fn instance_not_ready_during_a_rollout() {
     story.image("v2").run().pods(1, 2).run();
     story.block(
         GateCause::InstanceNotReady,
-        "Instance prod is not ready: wait for it, or look at its conditions.",
+        "Instance prod is not ready: wait for it, or check its conditions.",
     );
     story.run().later(5).counted(0, Drain::Drained).run();
     story.image("v3").run().unblock().run();

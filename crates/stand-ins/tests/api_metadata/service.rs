@@ -219,7 +219,7 @@ impl Service {
     }
 
     fn has_ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("look at the program")
+        self.child.try_wait().expect("the state of the program")
     }
 
     fn log(&self) -> String {

@@ -24,7 +24,7 @@ use crate::support::{OPERATOR_NAMESPACE, SOON, namespace, prepare, unique};
 
 const SECRET: &str = "theirs";
 
-/// The caches of an operator that looks at one namespace, and an instance there that names a Secret.
+/// The caches of an operator that watches one namespace, and an instance there that names a Secret.
 struct CacheEnv {
     cluster: Cluster,
     admin: Client,

@@ -68,11 +68,11 @@ impl WriterEnv {
     async fn meddle(&self, name: &str, fields: Value) {
         let admin = self.cluster.client().await.unwrap();
         let api: Api<Deployment> = Api::namespaced(admin, &self.namespace);
-        let somebody = PatchParams {
-            field_manager: Some("somebody".to_owned()),
+        let another = PatchParams {
+            field_manager: Some("another-manager".to_owned()),
             ..PatchParams::default()
         };
-        api.patch(name, &somebody, &Patch::Strategic(fields)).await.unwrap();
+        api.patch(name, &another, &Patch::Strategic(fields)).await.unwrap();
     }
 
     /// Creates the object, applies the same once more with everything handed over, and returns what was stored before and
@@ -185,7 +185,7 @@ async fn what_is_no_longer_rendered_disappears_and_what_others_added_stays() {
     let created = env.writer().create(&with).await.unwrap();
     assert_eq!(extras(&created), [true; 4]);
     let theirs = json!({
-        "metadata": { "annotations": { "somebody": "else" } },
+        "metadata": { "annotations": { "owner": "another" } },
         "spec": { "template": { "spec": { "containers": [{ "name": "sidecar", "image": "sidecar:1" }] } } },
     });
     env.meddle("gateway", theirs).await;
@@ -199,7 +199,7 @@ async fn what_is_no_longer_rendered_disappears_and_what_others_added_stays() {
     let mut names: Vec<_> = pod.containers.iter().map(|container| container.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["envoy", "sidecar"]);
-    assert_eq!(applied.annotations().get("somebody").map(String::as_str), Some("else"));
+    assert_eq!(applied.annotations().get("owner").map(String::as_str), Some("another"));
     // From here on, applying alone is enough.
     assert_eq!(
         FieldOwnership::of(&applied.metadata, FIELD_MANAGER),

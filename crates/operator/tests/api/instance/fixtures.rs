@@ -42,7 +42,7 @@ pub(super) fn secret(name: &str, data: &Value) -> Secret {
 
 /// The Secret that [`external`] names.
 pub(super) fn credentials(password: &str) -> Secret {
-    secret(CREDENTIALS, &json!({ "username": "somebody", "password": password }))
+    secret(CREDENTIALS, &json!({ "username": "app-user", "password": password }))
 }
 
 /// An engine that learns from its instance where the metadata service is.

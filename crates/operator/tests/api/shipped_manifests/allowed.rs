@@ -35,7 +35,7 @@ async fn a_gateway_wakes_the_engines_of_its_instance() {
         let by_json_patch = ["patch", "fireboltengine", engine, "--type=json", "--patch", &patch];
         env.kubectl(&env.gateway, &by_json_patch, "").unwrap();
         assert_only_woken(&before, &env.engine(engine), "2026-01-01T00:02:00Z");
-        // What is said again changes nothing, and is no offence.
+        // Setting the same value again changes nothing and is allowed.
         env.patch(&env.gateway, engine, &json!({ "spec": { "replicas": 1 } }))
             .unwrap();
         assert_only_woken(&before, &env.engine(engine), "2026-01-01T00:02:00Z");

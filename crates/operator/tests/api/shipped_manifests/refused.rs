@@ -9,7 +9,7 @@ use crate::shipped_manifests::allowed::wake;
 use crate::shipped_manifests::testenv::{ACCOUNT, BARE, FOREIGN, FULL, PolicyEnv};
 use crate::support::namespace;
 
-/// Merge patches of an engine, and what is said to them.
+/// Merge patches of an engine, and the error of each.
 const PATCHES: [(&str, &str, &str); 17] = [
     (BARE, r#"{"spec":{"replicas":0}}"#, SPEC),
     (BARE, r#"{"spec":{"engineClassRef":"large"}}"#, SPEC),
@@ -51,7 +51,7 @@ const ANOTHER: &str = r#"{"apiVersion":"compute.firebolt.io/v1alpha1","kind":"Fi
 const LARGER: &str = r#"{"apiVersion":"compute.firebolt.io/v1alpha1","kind":"FireboltEngine",
     "metadata":{"name":"bare"},"spec":{"instanceRef":"main","replicas":9}}"#;
 
-/// Other attempts: arguments and input of kubectl, and what is said to them.
+/// Other attempts: arguments and input of kubectl, and the error of each.
 const COMMANDS: [(&str, &str, &str); 9] = [
     (
         "create --filename=-",

@@ -27,7 +27,7 @@ async fn ten_rotations_under_load_go_by_without_a_failed_admission() {
     let rotated = async || (certificates(env.operator()) >= before + ROTATIONS).then_some(());
     eventually("certificates are rotated", rotated).await;
     // The API server connects anew whenever it is to trust another authority. What is served last, it would meet with the next
-    // rotation; we look at it ourselves.
+    // rotation; we check it ourselves.
     let address = env.replicas[0].address.parse().unwrap();
     let trusted_now = async || connect(&trusted(&env.bundle().await), address).await.ok();
     eventually("the last certificate is trusted", trusted_now).await;

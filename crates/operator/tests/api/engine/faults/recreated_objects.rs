@@ -139,7 +139,7 @@ fn service(name: &str) -> Service {
     };
     let spec = ServiceSpec {
         ports: Some(vec![port]),
-        selector: Some(BTreeMap::from([("app".to_owned(), "somebody-else".to_owned())])),
+        selector: Some(BTreeMap::from([("app".to_owned(), "another-app".to_owned())])),
         ..ServiceSpec::default()
     };
     Service {

@@ -168,7 +168,7 @@ async fn a_service_of_another_owner_holds_the_rollout_until_it_is_gone(#[case] l
     let env = &proxied.env;
     let service = json!({
         "metadata": { "name": "a-service", "labels": labels },
-        "spec": { "ports": [{ "port": 80 }], "selector": { "app": "somebody-else" } },
+        "spec": { "ports": [{ "port": 80 }], "selector": { "app": "another-app" } },
     });
     env.create(&serde_json::from_value::<Service>(service).unwrap()).await;
     let theirs = Child::Routing.essence(&proxied).await;

@@ -82,7 +82,7 @@ async fn a_database_that_an_engine_needs_may_not_be_exchanged() {
     env.edit_instance(MAIN, database(&Value::Null)).await;
     env.wait_for_phase(MAIN, InstancePhase::Ready).await;
 
-    // Once nobody needs the old one, the change goes on by itself.
+    // Once nobody needs the old one, the change continues automatically.
     env.edit_instance(MAIN, database(&external())).await;
     env.is_refused("a").await;
     env.delete::<FireboltEngine>("a").await;

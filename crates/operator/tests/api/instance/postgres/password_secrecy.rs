@@ -8,7 +8,7 @@ use crate::instance::fixtures::{CREDENTIALS, MAIN, credentials, external, instan
 use crate::instance::testenv::InstanceEnv;
 
 const OURS: &str = "main-metadata-postgres-creds";
-const THEIRS: &str = "a-password-of-somebody-else";
+const THEIRS: &str = "a-password-of-another-owner";
 
 /// A text, and how else Kubernetes might show it.
 fn spellings(password: &str) -> [String; 3] {
