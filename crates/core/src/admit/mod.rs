@@ -33,7 +33,7 @@ pub use violation::{Violation, ViolationKind, summary};
 pub use warnings::{engine_warnings, instance_warnings};
 
 /// Violations of the template of an engine class. Those that depend on the engine are returned by
-/// [`engine_with_class`].
+/// `engine_with_class`.
 #[must_use]
 pub fn engine_class(class: &FireboltEngineClass) -> Vec<Violation> {
     check(Some(&class.spec.template), &ENGINE, &[])

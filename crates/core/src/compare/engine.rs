@@ -72,7 +72,7 @@ pub struct EngineSnapshot {
 /// While nothing can be rendered, nothing is compared.
 #[must_use]
 pub fn compare(engine: &FireboltEngine, desired: &DesiredEngine, snapshot: &EngineSnapshot) -> Observed {
-    let comparison = Comparison {
+    let comparator = EngineComparator {
         engine,
         class: snapshot.references.class.as_ref().and_then(Lookup::found),
         effective: &desired.effective,
@@ -86,7 +86,7 @@ pub fn compare(engine: &FireboltEngine, desired: &DesiredEngine, snapshot: &Engi
         activity: snapshot.activity.clone(),
         warning: snapshot.warning.clone(),
         pod_causes: current.map_or_else(Vec::new, |set| pods::causes(living_pods(set, &snapshot.objects.pods))),
-        ..comparison.of(&snapshot.objects)
+        ..comparator.of(&snapshot.objects)
     }
 }
 
@@ -118,7 +118,7 @@ fn current_set<'a>(engine: &FireboltEngine, objects: &'a EngineObjects) -> Optio
     named(&objects.stateful_sets, &name)
 }
 
-struct Comparison<'a> {
+struct EngineComparator<'a> {
     engine: &'a FireboltEngine,
     class: Option<&'a FireboltEngineClass>,
     /// What would be rendered now. While rendering is blocked, only the identity in it is right.
@@ -129,7 +129,7 @@ struct Comparison<'a> {
     is_live: bool,
 }
 
-impl Comparison<'_> {
+impl EngineComparator<'_> {
     fn of(&self, objects: &EngineObjects) -> Observed {
         let mut generations: BTreeMap<i64, Generation> = BTreeMap::new();
         for set in &objects.stateful_sets {

@@ -25,17 +25,17 @@ use super::reconciler::{EngineReconciler, Planned};
 use super::state::State;
 
 /// What became of the writes of a plan.
-pub(super) struct Applied {
+pub(super) struct EngineWriteOutcome {
     /// The engine after the last write to it.
     pub(super) engine: FireboltEngine,
     /// Whether `spec.replicas` was written.
     pub(super) scaled: bool,
     /// Why the writes were not completed, if they were not.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<WriteFailure>,
 }
 
 /// Why the writes of a plan were not completed.
-pub(super) struct Failure {
+pub(super) struct WriteFailure {
     pub(super) error: ReconcileError,
     /// The events that go with the conditions that report it.
     pub(super) events: Vec<Event>,
@@ -44,7 +44,12 @@ pub(super) struct Failure {
 impl EngineReconciler {
     /// Makes the writes of a plan in its order, up to the first failure, and the status last. If the API server rejects an
     /// object, the conditions say so at once.
-    pub(super) async fn apply(&self, engine: &FireboltEngine, planned: &Planned, state: &mut State) -> Applied {
+    pub(super) async fn apply(
+        &self,
+        engine: &FireboltEngine,
+        planned: &Planned,
+        state: &mut State,
+    ) -> EngineWriteOutcome {
         let mut apply = Apply {
             writer: Writer::new(&self.access, engine.clone(), &mut state.expectations),
             backoff: &mut state.backoff,
@@ -57,7 +62,7 @@ impl EngineReconciler {
             state.own.status_written = Some(Instant::now());
         }
         let Err(error) = done else {
-            return Applied {
+            return EngineWriteOutcome {
                 engine: after,
                 scaled,
                 failure: None,
@@ -67,10 +72,10 @@ impl EngineReconciler {
             Some(gate) => self.apply_rejection(engine, after, planned, gate, state).await,
             None => (after, Vec::new()),
         };
-        Applied {
+        EngineWriteOutcome {
             engine: after,
             scaled,
-            failure: Some(Failure { error, events }),
+            failure: Some(WriteFailure { error, events }),
         }
     }
 

@@ -14,7 +14,7 @@ use kube::{Resource, ResourceExt};
 use strum::IntoEnumIterator;
 use tokio::time::Instant;
 
-use super::apply::{Applied, Failure};
+use super::apply::{EngineWriteOutcome, WriteFailure};
 use super::reconciler::{EngineReconciler, Planned};
 use super::state::State;
 use crate::events::from_plan;
@@ -26,16 +26,16 @@ impl EngineReconciler {
         &self,
         before: &FireboltEngine,
         planned: &Planned,
-        applied: Applied,
+        applied: EngineWriteOutcome,
         state: &mut State,
     ) -> Result<Outcome, ReconcileError> {
-        let Applied {
+        let EngineWriteOutcome {
             engine: after,
             scaled,
             failure,
         } = applied;
         let plan = &planned.plan;
-        if let Some(Failure { error, events }) = failure {
+        if let Some(WriteFailure { error, events }) = failure {
             if scaled {
                 // It has happened, and the next reconcile cannot know why.
                 self.emit(&after, &plan.events, state);

@@ -16,7 +16,7 @@ use super::reconciler::EngineClassReconciler;
 use super::state::State;
 
 /// What became of a plan whose status is written.
-pub(super) struct Applied {
+pub(super) struct ClassWriteOutcome {
     /// The class after the writes.
     pub(super) class: FireboltEngineClass,
     /// Why the API server rejected one of the other writes.
@@ -30,7 +30,7 @@ impl EngineClassReconciler {
         class: &FireboltEngineClass,
         plan: &Plan,
         state: &mut State,
-    ) -> Result<Applied, ReconcileError> {
+    ) -> Result<ClassWriteOutcome, ReconcileError> {
         let mut writer = Writer::new(&self.access, class.clone(), &mut state.expectations);
         let written = write_all(&mut writer, &plan.writes, &mut state.backoff).await;
         let rejected = match written {
@@ -45,7 +45,7 @@ impl EngineClassReconciler {
         if let Some(status) = &plan.status {
             writer.status(status, class.status.as_ref()).await?;
         }
-        Ok(Applied {
+        Ok(ClassWriteOutcome {
             class: writer.into_owner(),
             rejected,
         })

@@ -7,7 +7,7 @@ use firebolt_runtime::ReconcileError;
 use firebolt_runtime::reconciler::Outcome;
 use kube::Resource;
 
-use super::apply::Applied;
+use super::apply::ClassWriteOutcome;
 use super::reconciler::EngineClassReconciler;
 use super::state::State;
 use crate::events::from_plan;
@@ -18,10 +18,10 @@ impl EngineClassReconciler {
         &self,
         before: &FireboltEngineClass,
         plan: &Plan,
-        applied: Applied,
+        applied: ClassWriteOutcome,
         state: &mut State,
     ) -> Result<Outcome, ReconcileError> {
-        let Applied { class: after, rejected } = applied;
+        let ClassWriteOutcome { class: after, rejected } = applied;
         let (object, planned) = (after.object_ref(&()), from_plan(&plan.events));
         self.recorder.emit_new(&object, &planned, &mut state.events, |event| {
             self.metrics.kind.decided(&event.reason);

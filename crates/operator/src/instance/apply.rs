@@ -33,7 +33,7 @@ use super::state::State;
 use crate::random::fresh_password;
 
 /// What became of the writes of a plan.
-pub(super) enum Applied {
+pub(super) enum InstanceWriteOutcome {
     /// All were made. The instance after the last write to it.
     Complete(Box<FireboltInstance>),
     /// The API server rejected an object. The next reconcile reports it and goes on with the other components.
@@ -47,7 +47,7 @@ impl InstanceReconciler {
         instance: &FireboltInstance,
         planned: &Planned,
         state: &mut State,
-    ) -> Result<Applied, ReconcileError> {
+    ) -> Result<InstanceWriteOutcome, ReconcileError> {
         let mut apply = Apply {
             writer: Writer::new(&self.access, instance.clone(), &mut state.expectations),
             planned,
@@ -61,7 +61,7 @@ impl InstanceReconciler {
             for component in planned.plan.writes.iter().filter_map(component) {
                 state.own.rejections.overcome(component);
             }
-            return Ok(Applied::Complete(Box::new(after)));
+            return Ok(InstanceWriteOutcome::Complete(Box::new(after)));
         };
         let (ErrorClass::Rejected(message), ReconcileError::Write { verb, kind, object, .. }, Some(component)) =
             (error.class(), &error, at)
@@ -79,7 +79,7 @@ impl InstanceReconciler {
             .own
             .rejections
             .add(component, instance.metadata.generation, message);
-        Ok(Applied::Rejected)
+        Ok(InstanceWriteOutcome::Rejected)
     }
 
     /// Writes to the status that the API server rejects a request, so that the instance cannot be reconciled. Best effort:

@@ -9,17 +9,17 @@ use kube::Resource;
 use strum::IntoEnumIterator;
 use tokio::time::Instant;
 
-use super::apply::Applied;
+use super::apply::InstanceWriteOutcome;
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::State;
 use crate::events::from_plan;
 
 impl InstanceReconciler {
     /// Reports what a reconcile has done.
-    pub(super) fn report(&self, planned: &Planned, applied: Applied, state: &mut State) -> Outcome {
+    pub(super) fn report(&self, planned: &Planned, applied: InstanceWriteOutcome, state: &mut State) -> Outcome {
         let after = match applied {
-            Applied::Complete(after) => after,
-            Applied::Rejected => return Outcome::Rejected,
+            InstanceWriteOutcome::Complete(after) => after,
+            InstanceWriteOutcome::Rejected => return Outcome::Rejected,
         };
         let plan = &planned.plan;
         if !plan.writes.is_empty() {

@@ -97,15 +97,15 @@ pub fn compare(
     snapshot: &InstanceSnapshot,
     accepted: &BTreeMap<InstanceObject, AcceptedDrift>,
 ) -> InstanceComparison {
-    Comparison { effective, accepted }.of(snapshot)
+    InstanceComparator { effective, accepted }.of(snapshot)
 }
 
-struct Comparison<'a> {
+struct InstanceComparator<'a> {
     effective: &'a EffectiveInstance,
     accepted: &'a BTreeMap<InstanceObject, AcceptedDrift>,
 }
 
-impl Comparison<'_> {
+impl InstanceComparator<'_> {
     fn of(&self, snapshot: &InstanceSnapshot) -> InstanceComparison {
         let (credentials, credentials_hash) = credentials::check(&snapshot.credentials, self.effective);
         let mut objects = BTreeMap::new();

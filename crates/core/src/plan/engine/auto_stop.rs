@@ -71,7 +71,7 @@ pub(super) fn enabled<'a>(input: &Input<'a>) -> Option<&'a AutoStop> {
 /// Decides for a stable or stopped engine. `None` if no policy is enabled, and while rendering is blocked, because the
 /// policy is then not known for sure.
 pub(super) fn decide(input: &Input, progress: Progress) -> Option<AutoStopDecision> {
-    let facts = Facts::new(input, progress, enabled(input)?);
+    let facts = AutoStopFacts::new(input, progress, enabled(input)?);
     let choice = RULES
         .iter()
         .find_map(|rule| rule(&facts))
@@ -86,7 +86,7 @@ pub(super) fn call_off(input: &Input, progress: Progress) -> Option<AutoStopDeci
     decide(input, progress).filter(|decision| decision.scale.is_some())
 }
 
-struct Facts<'a> {
+struct AutoStopFacts<'a> {
     policy: &'a AutoStop,
     replicas: i32,
     wake: Wake,
@@ -125,7 +125,7 @@ impl Choice {
     }
 }
 
-type Rule = fn(&Facts) -> Option<Choice>;
+type Rule = fn(&AutoStopFacts) -> Option<Choice>;
 
 /// In order of precedence.
 const RULES: &[Rule] = &[
@@ -140,7 +140,7 @@ const RULES: &[Rule] = &[
 
 /// Starts an engine that is stopped or scaled to its idle size. A running engine is kept running and not resized,
 /// unless an open schedule window determines its size.
-fn wake_requested(facts: &Facts) -> Option<Choice> {
+fn wake_requested(facts: &AutoStopFacts) -> Option<Choice> {
     let Wake::Fresh(_) = facts.wake else { return None };
     let active = facts.policy.active_replicas;
     let parked = facts.replicas <= facts.policy.idle_replicas.max(0);
@@ -156,7 +156,7 @@ fn wake_requested(facts: &Facts) -> Option<Choice> {
 
 /// Keeps the engine at its active size while a window is open. It never scales a larger one down: only an idle timeout
 /// does.
-fn schedule_active(facts: &Facts) -> Option<Choice> {
+fn schedule_active(facts: &AutoStopFacts) -> Option<Choice> {
     let active = facts.policy.active_replicas;
     facts.schedule.open().then(|| Choice {
         reason: AutoStopReason::ScheduleActive,
@@ -165,12 +165,12 @@ fn schedule_active(facts: &Facts) -> Option<Choice> {
     })
 }
 
-fn stopped(facts: &Facts) -> Option<Choice> {
+fn stopped(facts: &AutoStopFacts) -> Option<Choice> {
     (facts.replicas == 0).then(|| Choice::keep(AutoStopReason::Stopped))
 }
 
 /// A failed count must never be taken for an idle engine.
-fn scrape_failed(facts: &Facts) -> Option<Choice> {
+fn scrape_failed(facts: &AutoStopFacts) -> Option<Choice> {
     let sample = facts.sample?;
     let used = |reason| Choice {
         used: Some(sample.taken),
@@ -182,7 +182,7 @@ fn scrape_failed(facts: &Facts) -> Option<Choice> {
     }
 }
 
-fn activity_observed(facts: &Facts) -> Option<Choice> {
+fn activity_observed(facts: &AutoStopFacts) -> Option<Choice> {
     let sample = facts.sample?;
     let used = |reason| Choice {
         used: Some(sample.taken),
@@ -195,7 +195,7 @@ fn activity_observed(facts: &Facts) -> Option<Choice> {
 }
 
 /// An engine that was never observed in use gets one full idle timeout from now on.
-fn first_quiet(facts: &Facts) -> Option<Choice> {
+fn first_quiet(facts: &AutoStopFacts) -> Option<Choice> {
     let sample = facts.sample?;
     facts.last_activity.is_none().then(|| Choice {
         used: Some(sample.taken),
@@ -203,7 +203,7 @@ fn first_quiet(facts: &Facts) -> Option<Choice> {
     })
 }
 
-fn idle(facts: &Facts) -> Option<Choice> {
+fn idle(facts: &AutoStopFacts) -> Option<Choice> {
     let sample = facts.sample?;
     let quiet = sample.taken.duration_since(facts.quiet_since()?);
     let timeout = SignedDuration::try_from(facts.policy.idle_timeout.get()).unwrap_or(SignedDuration::MAX);
@@ -214,14 +214,14 @@ fn idle(facts: &Facts) -> Option<Choice> {
 }
 
 /// Idle, but not for long enough; or not counted yet, which decides nothing.
-fn otherwise(facts: &Facts) -> Choice {
+fn otherwise(facts: &AutoStopFacts) -> Choice {
     Choice::keep(match facts.sample {
         Some(_) => AutoStopReason::ActivityObserved,
         None => facts.last_reason.unwrap_or(AutoStopReason::Initializing),
     })
 }
 
-impl<'a> Facts<'a> {
+impl<'a> AutoStopFacts<'a> {
     fn new(input: &Input<'a>, progress: Progress, policy: &'a AutoStop) -> Self {
         let status = input.engine.status.as_ref();
         Self {

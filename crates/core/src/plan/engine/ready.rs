@@ -10,7 +10,7 @@ use super::notice;
 use super::progress::Progress;
 
 /// The input of the rules, and the progress of the engine after this reconcile.
-pub(super) struct Facts<'a> {
+pub(super) struct ReadinessFacts<'a> {
     pub input: &'a Input<'a>,
     pub progress: Progress,
     /// What caused the rollout of the newest generation, if that is known.
@@ -28,7 +28,7 @@ pub(super) struct EngineReadiness {
     pub(crate) actionable: bool,
 }
 
-type Rule = fn(&Facts) -> Option<EngineReadiness>;
+type Rule = fn(&ReadinessFacts) -> Option<EngineReadiness>;
 
 /// In order of precedence.
 const RULES: &[Rule] = &[
@@ -42,7 +42,7 @@ const RULES: &[Rule] = &[
     pods_not_ready,
 ];
 
-pub(super) fn readiness(facts: &Facts) -> EngineReadiness {
+pub(super) fn readiness(facts: &ReadinessFacts) -> EngineReadiness {
     RULES
         .iter()
         .find_map(|rule| rule(facts))
@@ -77,7 +77,7 @@ fn not_ready(reason: EngineReason, message: String) -> EngineReadiness {
 }
 
 /// Reported in every phase, although only the phases that render are blocked.
-fn blocked(facts: &Facts) -> Option<EngineReadiness> {
+fn blocked(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let gate = facts.input.desired.as_ref().err()?;
     let reason = match gate.cause {
         GateCause::InstanceNotReady => EngineReason::InstanceNotReady,
@@ -89,7 +89,7 @@ fn blocked(facts: &Facts) -> Option<EngineReadiness> {
     Some(not_ready(reason, gate.message.clone()))
 }
 
-fn stopped(facts: &Facts) -> Option<EngineReadiness> {
+fn stopped(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let stopped = facts.progress.phase == EnginePhase::Stopped;
     let readiness = || {
         not_ready(
@@ -100,7 +100,7 @@ fn stopped(facts: &Facts) -> Option<EngineReadiness> {
     stopped.then(readiness)
 }
 
-fn drain_check_failing(facts: &Facts) -> Option<EngineReadiness> {
+fn drain_check_failing(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let old = facts.progress.draining?;
     let waits = facts.progress.phase == EnginePhase::Draining && facts.input.drain.waits;
     let sample = counting_sample(facts.input, old).filter(|_| waits)?;
@@ -116,7 +116,7 @@ fn drain_check_failing(facts: &Facts) -> Option<EngineReadiness> {
     Some(not_ready(EngineReason::DrainCheckFailing, message))
 }
 
-fn progress_deadline_exceeded(facts: &Facts) -> Option<EngineReadiness> {
+fn progress_deadline_exceeded(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let creating = facts.progress.phase == EnginePhase::Creating;
     let seen = facts.input.generation(facts.progress.current);
     let set = seen.live_set().filter(|_| creating && !seen.all_ready())?;
@@ -141,7 +141,7 @@ fn progress_deadline_exceeded(facts: &Facts) -> Option<EngineReadiness> {
 
 /// Pods are missing, not just unready. The StatefulSet controller explains why in an event that users would not look
 /// for.
-fn stateful_set_warning(facts: &Facts) -> Option<EngineReadiness> {
+fn stateful_set_warning(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let number = facts.progress.current;
     let seen = facts.input.generation(number);
     let missing = seen.live_set().is_some() && seen.pods.total < facts.input.replicas();
@@ -175,7 +175,7 @@ fn is_condition_reason(text: &str) -> bool {
 }
 
 /// Queries cannot be routed, even if all pods are ready.
-fn name_taken(facts: &Facts) -> Option<EngineReadiness> {
+fn name_taken(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let routing = facts
         .input
         .observed
@@ -191,7 +191,7 @@ fn name_taken(facts: &Facts) -> Option<EngineReadiness> {
     Some(not_ready(EngineReason::ForeignObject, message))
 }
 
-fn rolling(facts: &Facts) -> Option<EngineReadiness> {
+fn rolling(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let current = facts.progress.current;
     let message = match facts.progress.phase {
         EnginePhase::Stable | EnginePhase::Stopped => return None,
@@ -216,7 +216,7 @@ fn rolling(facts: &Facts) -> Option<EngineReadiness> {
 }
 
 /// Contains nothing that changes every second, so it is written once.
-fn stopping(facts: &Facts) -> Option<String> {
+fn stopping(facts: &ReadinessFacts) -> Option<String> {
     let current = facts.progress.current;
     let stopped = facts.input.replicas() == 0;
     let serving = notice::serving_beside(facts.input, current).filter(|_| stopped)?;
@@ -227,7 +227,7 @@ fn stopping(facts: &Facts) -> Option<String> {
     ))
 }
 
-fn draining(facts: &Facts) -> String {
+fn draining(facts: &ReadinessFacts) -> String {
     let serving = format!("{} is serving queries", generation(facts));
     let Some(old) = facts.progress.draining else {
         return format!("{serving}.");
@@ -242,7 +242,7 @@ fn draining(facts: &Facts) -> String {
 }
 
 /// The newest generation, as the subject of a sentence, with the cause of its rollout.
-fn generation(facts: &Facts) -> String {
+fn generation(facts: &ReadinessFacts) -> String {
     let current = facts.progress.current;
     match facts.cause {
         Some(cause) => format!("Generation {current} ({cause})"),
@@ -250,7 +250,7 @@ fn generation(facts: &Facts) -> String {
     }
 }
 
-fn pods_not_ready(facts: &Facts) -> Option<EngineReadiness> {
+fn pods_not_ready(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let active = facts.progress.active?;
     let seen = facts.input.generation(active);
     let message = || {
@@ -260,7 +260,7 @@ fn pods_not_ready(facts: &Facts) -> Option<EngineReadiness> {
     (!seen.all_ready()).then(|| not_ready(EngineReason::PodsNotReady, message()))
 }
 
-fn engine_ready(facts: &Facts) -> EngineReadiness {
+fn engine_ready(facts: &ReadinessFacts) -> EngineReadiness {
     EngineReadiness {
         ready: true,
         reason: EngineReason::EngineReady.to_string(),
@@ -274,7 +274,7 @@ fn count(seen: &Generation, desired: i32) -> String {
 }
 
 /// Why pods are not ready, so that users do not have to describe each of them.
-fn causes(facts: &Facts) -> String {
+fn causes(facts: &ReadinessFacts) -> String {
     let causes = facts.input.observed.pod_causes.iter();
     causes.flat_map(|cause| [" ", cause]).collect()
 }

@@ -12,7 +12,7 @@ use super::input::{GateCause, Input};
 use super::output::Plan;
 use super::phase::{Transition, matches_desired, rollout_message};
 use super::progress::Progress;
-use super::ready::{self, EngineReadiness, Facts};
+use super::ready::{self, EngineReadiness, ReadinessFacts};
 use crate::plan::Event;
 use crate::plan::condition::{self, ConditionUpdate};
 
@@ -188,7 +188,7 @@ fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Pr
             message,
         );
     }
-    let readiness = ready::readiness(&Facts {
+    let readiness = ready::readiness(&ReadinessFacts {
         input,
         progress,
         cause: status.rollout_cause.as_deref(),

@@ -1,6 +1,6 @@
 //! The serving certificate of the webhook, and the `caBundle` by which API servers verify it.
 //!
-//! Either the certificate is supplied as files ([`reload_from_files`]), or the operator issues it: the leader keeps it in a
+//! Either the certificate is supplied as files (`reload_from_files`), or the operator issues it: the leader keeps it in a
 //! Secret and its CA in the `caBundle` of every webhook ([`run_controller`]), and every replica serves the certificate in
 //! the Secret ([`reload_from_secret`]).
 //!
