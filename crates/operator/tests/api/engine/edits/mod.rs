@@ -1,5 +1,6 @@
 //! Edits of an engine, and of the class and the instance that it refers to.
 
+mod causes;
 mod rapid_edits;
 mod references;
 mod rejected_by_kubernetes;
