@@ -28,7 +28,7 @@ pub enum Error {
     Certificate {
         /// Whom the certificate names.
         name: String,
-        /// What the library said.
+        /// The message of the library.
         source: rcgen::Error,
     },
     /// A component ended while the cluster was starting.
@@ -88,7 +88,7 @@ pub enum Error {
     Api {
         /// Verb and object.
         action: String,
-        /// What the client said.
+        /// The output of the client.
         source: Box<kube::Error>,
     },
     /// A kubeconfig could not be read.
@@ -96,7 +96,7 @@ pub enum Error {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What the client said.
+        /// The output of the client.
         source: Box<kube::config::KubeconfigError>,
     },
     /// kubectl refused.

@@ -52,11 +52,11 @@ pub enum Error {
         source: io::Error,
     },
     /// The server, or what comes before it, ended.
-    #[error("start PostgreSQL: it ended with {status}, and said:\n{log}")]
+    #[error("start PostgreSQL: it exited with {status}:\n{log}")]
     Ended {
         /// How it ended.
         status: ExitStatus,
-        /// What it said.
+        /// Its log.
         log: String,
     },
     /// The server took too long.
@@ -64,7 +64,7 @@ pub enum Error {
     Slow {
         /// What it was to do.
         what: &'static str,
-        /// What it said so far.
+        /// Its log so far.
         log: String,
     },
 }

@@ -69,7 +69,7 @@ struct Guarded {
     epoch: Epoch,
     state: HoldState,
     waiting: HashMap<WaiterId, oneshot::Sender<Answer>>,
-    /// When the gateway stops. A new state machine has to be told.
+    /// When the gateway stops. A new state machine needs it.
     closing: Option<std::time::Instant>,
 }
 

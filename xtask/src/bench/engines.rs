@@ -37,7 +37,7 @@ spec:
 const PARALLEL: usize = 32;
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_mins(10);
-/// Where engines tell how many queries they run.
+/// Where engines report how many queries they run.
 const METRICS_PORT: u16 = 9090;
 
 /// What was last seen of an engine.

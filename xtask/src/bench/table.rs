@@ -34,7 +34,7 @@ impl Verdict {
 pub(super) struct Below(pub(super) f64, pub(super) &'static str);
 
 impl Line {
-    /// A number with a target. `measured` tells it, with whatever else there is to tell.
+    /// A number with a target. `measured` is its text, with details.
     pub(super) fn against(measure: impl Into<String>, number: f64, measured: impl Into<String>, target: Below) -> Self {
         let Below(limit, unit) = target;
         Self {

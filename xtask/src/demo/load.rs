@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::Result;
 
-/// Where engines report what they run, as `demo.yaml` tells them. It is an address of the node.
+/// Where engines report what they run, as `demo.yaml` configures them. It is an address of the node.
 const LEDGER: &str = "10.245.0.1:7070";
 /// Many quick queries, and a few that are long enough to be seen draining. Only the first keeps the ledger; the others
 /// are in it as well.

@@ -198,7 +198,7 @@ async fn await_engine(screen: &mut Screen, client: &Client) -> Result<FireboltEn
     Ok(engine)
 }
 
-/// Changes the size of the engine while it is queried, and tells what the clients noticed.
+/// Changes the size of the engine while it is queried, and reports what the clients observed.
 async fn scale(
     screen: &mut Screen,
     cluster: &Cluster,

@@ -40,7 +40,7 @@ pub(crate) fn run(root: &Path, arguments: Arguments) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has an archive of every image in place, and tells where.
+/// Builds the archive of every image that is missing, and returns the paths.
 pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
     step(
         "programs",

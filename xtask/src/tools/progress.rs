@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    /// Ends the line, and tells how long it all took.
+    /// Ends the line with the total duration.
     pub(super) fn done(&mut self) -> Duration {
         let took = self.started.elapsed();
         self.shown = None;

@@ -91,7 +91,7 @@ impl Engine {
         self.queries
     }
 
-    /// The address that tells of health.
+    /// The address of the health checks.
     #[must_use]
     pub fn health_address(&self) -> SocketAddr {
         self.health

@@ -122,7 +122,7 @@ impl Query {
             let part = part.ok()?;
             query.bytes += u64::try_from(part.len()).unwrap_or(u64::MAX);
             query.hash.update(&part);
-            // One byte more than the limit tells that the rest is missing.
+            // One byte more than the limit shows that the rest is missing.
             let room = (statement::LIMIT + 1).saturating_sub(query.beginning.len());
             query.beginning.extend_from_slice(&part[..part.len().min(room)]);
         }

@@ -6,7 +6,7 @@ use crate::client::Endpoint;
 
 /// Where the engine of a pod takes queries.
 pub const QUERY_PORT: u16 = 3473;
-/// Where the engine of a pod tells of its health.
+/// Where the engine of a pod serves its health checks.
 pub const HEALTH_PORT: u16 = 8122;
 /// Where the engine of a pod serves metrics.
 pub const METRICS_PORT: u16 = 9090;
@@ -18,7 +18,7 @@ pub struct Settings {
     pub address: IpAddr,
     /// The port that takes queries.
     pub(crate) query_port: u16,
-    /// The port that tells of health.
+    /// The port of the health checks.
     pub(crate) health_port: u16,
     /// The port that serves metrics.
     pub metrics_port: u16,

@@ -1,4 +1,4 @@
-//! The load as a program, which tells a JSON line of how it goes several times a second.
+//! The load as a program, which prints a JSON line with its counts several times a second.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -13,9 +13,9 @@ use tokio::time::interval;
 use super::{Counts, Faults, Ledger, Load, Report, Settings};
 use crate::client::Endpoint;
 
-/// How often the counts are told.
+/// How often the counts are printed.
 const EVERY: Duration = Duration::from_millis(200);
-/// How many failed queries are told in the end.
+/// How many failed queries are printed at the end.
 const FAILURES: usize = 10;
 
 /// What the load is started with.

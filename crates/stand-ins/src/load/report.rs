@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::ledger::{Executions, Ledger};
 
-/// How many faults of a kind are told in full.
+/// How many faults of a kind are printed in full.
 const LISTED: usize = 5;
 
 /// What became of all queries.

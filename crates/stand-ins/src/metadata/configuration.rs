@@ -125,7 +125,7 @@ pub struct GarbageCollection {
 }
 
 impl Configuration {
-    /// Reads a file, in the format that its name or else its text tells.
+    /// Reads a file, in the format that its name or else its text indicates.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| ConfigurationError::Unreadable(path.to_owned(), error))?;
         Self::parse(Format::of(path, &text), &text)

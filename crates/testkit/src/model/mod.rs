@@ -10,7 +10,7 @@
 //!
 //! Since the search is breadth-first, a counterexample is a shortest one, for each property that it violates first.
 //!
-//! States are told apart by a hash of 64 bits, so that millions of them need little memory. The chance that two states
+//! States are distinguished by a hash of 64 bits, so that millions of them need little memory. The chance that two states
 //! of `n` share a hash, which hides one of them, is about `n² / 2⁶⁵`: one in thirty million for a million states.
 
 mod search;

@@ -116,7 +116,7 @@ fn engines_with_their_classes() {
         "spec.engineClassRef",
         ViolationKind::NotFound,
     );
-    // What pods have once is said by one of the two.
+    // What a pod has only once is set by one of the two.
     let volume = pod("volumes", &json!([{ "name": "v", "emptyDir": {} }]));
     assert_broken(
         &of_pair(&volume, &volume),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// An extension of Envoy: the name is for people, the type of the configuration tells Envoy what it is.
+/// An extension of Envoy: the name is for people, the type of the configuration defines it for Envoy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Extension<T> {
     pub name: &'static str,

@@ -50,7 +50,7 @@ pub const ADMIN_PORT: u16 = 9901;
 pub const AGENT_PORT: u16 = 9902;
 /// The port on which that agent checks whether an engine is reachable, from the same pod only.
 pub const PROBE_PORT: u16 = 9903;
-/// The path on the client port and on the metrics port that tells whether this gateway takes requests.
+/// The path on the client port and on the metrics port that reports whether this gateway accepts requests.
 pub(crate) const HEALTH_PATH: &str = "/healthz";
 /// The path on the metrics port that Prometheus reads.
 pub(crate) const METRICS_PATH: &str = "/stats/prometheus";

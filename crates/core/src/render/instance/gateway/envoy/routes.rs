@@ -69,7 +69,7 @@ struct RouteAction {
 }
 
 /// Requests for an engine. The client's authority leads nowhere: only names of Services of engines in our namespace
-/// match, and only if the selection said that it chose the engine, which no client can say in its place.
+/// match, and only if the selection marked the engine as chosen, which no client can do in its place.
 pub(super) fn to_engines(envoy: &Envoy) -> RouteConfiguration {
     let route = Route {
         matches: RouteMatch {
