@@ -19,11 +19,14 @@ pub(super) fn changes(sources: &Sources, rendered: Rendering, live: Rendering) -
         let value = |file: &Value| at(file, path).and_then(Value::as_str).map(str::to_owned);
         let from_to = || from_to(value(&live_file), value(&file));
         match path.as_str() {
-            "instance.multi_engine.metadata_endpoint" => Some(format!("the metadata endpoint{}", from_to())),
+            "instance.multi_engine.metadata_endpoint" => Some(match sources.engine.spec.metadata_endpoint_override {
+                Some(_) => format!("`spec.metadataEndpointOverride`{}", from_to()),
+                None => format!("the metadata endpoint{}", from_to()),
+            }),
             "instance.id" => Some(format!("the ID of the instance{}", from_to())),
             "engine.nodes" => hosts_changed(&file, &live_file),
             "schema_version" | "instance.type" | "engine.id" | "engine.termination_grace_period" => None,
-            _ => Some(custom(sources, path)),
+            _ => Some(custom(sources, path, &file)),
         }
     });
     changes.collect()
@@ -32,21 +35,26 @@ pub(super) fn changes(sources: &Sources, rendered: Rendering, live: Rendering) -
 /// Without the live ConfigMap, only the hash of what it was rendered from is known.
 fn hash_changed(sources: &Sources, rendered: Rendering, live: Rendering) -> Option<String> {
     let hash = Annotation::CustomEngineConfigHash;
-    let is_own = sources.engine.spec.custom_engine_config.is_some();
-    (rendered.annotation(hash) != live.annotation(hash)).then(|| sources.change("spec.customEngineConfig", is_own))
+    let is_set_by_class = sources
+        .class
+        .is_some_and(|class| class.spec.custom_engine_config.is_some());
+    let by_class = sources.engine.spec.custom_engine_config.is_none() && is_set_by_class;
+    let is_changed = rendered.annotation(hash) != live.annotation(hash);
+    is_changed.then(|| format!("{} changed", sources.owned("spec.customEngineConfig", by_class)))
 }
 
-fn custom(sources: &Sources, path: &str) -> String {
+/// A field that nobody sets was removed, or is a default of the operator.
+fn custom(sources: &Sources, path: &str, file: &Value) -> String {
     let own = sources.engine.spec.custom_engine_config.as_ref();
     let class = sources.class.and_then(|class| class.spec.custom_engine_config.as_ref());
     let is_set_by = |config: Option<&_>| config.is_some_and(|config| at(&json(config), path).is_some());
     let field = format!("spec.customEngineConfig.{path}");
-    if is_set_by(own) {
-        sources.change(&field, true)
-    } else if is_set_by(class) {
-        sources.change(&field, false)
+    if is_set_by(own) || is_set_by(class) {
+        format!("{} changed", sources.owned(&field, !is_set_by(own)))
+    } else if at(file, path).is_some() {
+        format!("`{path}` of the engine configuration changed")
     } else {
-        format!("`{field}` was removed")
+        format!("`{path}` was removed from the engine configuration")
     }
 }
 

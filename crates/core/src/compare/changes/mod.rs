@@ -13,6 +13,8 @@ use serde_json::Value;
 
 /// The longest value that is reported.
 const LONGEST_VALUE: usize = 80;
+/// The longest change that is reported, in characters. Keys and names of users have nearly any length.
+const LONGEST_CHANGE: usize = 500;
 
 /// The objects of a generation that its pods are made from.
 #[derive(Clone, Copy)]
@@ -22,19 +24,23 @@ pub(super) struct Rendering<'a> {
     pub(super) config_map: Option<&'a ConfigMap>,
 }
 
-impl Rendering<'_> {
+impl<'a> Rendering<'a> {
     fn template(&self) -> Value {
         json(&self.set.spec.as_ref().map(|spec| &spec.template))
     }
 
-    fn annotation(&self, annotation: Annotation) -> Option<&String> {
+    fn replicas(&self) -> Option<i32> {
+        self.set.spec.as_ref()?.replicas
+    }
+
+    fn annotation(&self, annotation: Annotation) -> Option<&'a String> {
         self.set.metadata.annotations.as_ref()?.get(annotation.key())
     }
 }
 
 /// The changes between the live objects of a generation and what would be rendered for it now, as "`spec.x` changed from 1
-/// to 3". Replicas are not among them. Fields that were removed from the template are reported only if nothing else changed:
-/// the live object also has fields that the API server added.
+/// to 3". Replicas are not among them. Fields that were removed from the template are reported only if nothing else changed,
+/// replicas included: the live object also has fields that the API server or an admission policy added.
 pub(super) fn changes(
     engine: &FireboltEngine,
     class: Option<&FireboltEngineClass>,
@@ -47,14 +53,18 @@ pub(super) fn changes(
     found.extend(template::ui_sidecar(&sources, &rendered_template, &live_template));
     found.extend(storage::changes(&sources, rendered.set, live.set));
     found.extend(config::changes(&sources, rendered, live));
-    if found.is_empty() {
-        found.extend(template::removed(&rendered_template, &live_template));
+    let hashes = [rendered, live].map(|of| of.annotation(Annotation::EngineClassHash));
+    if found.is_empty() && rendered.replicas() == live.replicas() {
+        let edited = hashes[0] != hashes[1] && hashes.iter().all(Option::is_some);
+        let by_class = sources.class_name().filter(|_| edited);
+        let by_class = by_class.map_or(String::new(), |class| format!(" (class {class} changed)"));
+        let removed = template::removed(&rendered_template, &live_template);
+        found.extend(removed.into_iter().map(|removed| format!("{removed}{by_class}")));
     }
-    let class_hash = Annotation::EngineClassHash;
-    if found.is_empty() && rendered.annotation(class_hash) != live.annotation(class_hash) {
-        found.push(sources.change("spec.template", false));
+    if found.is_empty() && hashes[0] != hashes[1] {
+        found.push(format!("{} changed", sources.owned("spec.template", true)));
     }
-    found
+    found.iter().map(|change| limited(change)).collect()
 }
 
 /// The objects that users write.
@@ -72,27 +82,31 @@ impl Sources<'_> {
         self.class.map(|class| json(&class.spec.template))
     }
 
-    /// The change of a field that the engine sets itself, or that its class sets.
-    fn change(&self, field: &str, is_own: bool) -> String {
-        format!("{} changed", self.owned(field, is_own))
+    fn class_name(&self) -> Option<&str> {
+        Some(self.class?.metadata.name.as_deref().unwrap_or_default())
     }
 
-    /// A field, with the class if that is what sets it. Right as well if the engine got another class, or dropped its own
-    /// value.
-    fn owned(&self, field: &str, is_own: bool) -> String {
-        match self.class.filter(|_| !is_own) {
-            Some(class) => {
-                let class = class.metadata.name.as_deref().unwrap_or_default();
-                format!("`{field}` (set by class {class})")
-            }
+    /// A field, with the class if that sets it.
+    fn owned(&self, field: &str, by_class: bool) -> String {
+        match self.class_name().filter(|_| by_class) {
+            Some(class) => format!("`{field}` (set by class {class})"),
             None => format!("`{field}`"),
         }
     }
 }
 
-/// "from 1 to 3", if both are known.
+/// At most so much of a change as fits into the message of a condition, with others.
+fn limited(change: &str) -> String {
+    match change.char_indices().nth(LONGEST_CHANGE) {
+        None => change.to_owned(),
+        Some((end, _)) => format!("{}…", &change[..end]),
+    }
+}
+
+/// "from 1 to 3", if both are known and short.
 fn from_to(from: Option<String>, to: Option<String>) -> String {
-    match (from, to) {
+    let short = |value: Option<String>| value.filter(|value| value.len() <= LONGEST_VALUE);
+    match (short(from), short(to)) {
         (Some(from), Some(to)) => format!(" changed from {from} to {to}"),
         _ => " changed".to_owned(),
     }

@@ -10,9 +10,11 @@ use crate::render::engine::DATA_VOLUME;
 
 /// The settings that differ.
 pub(super) fn changes(sources: &Sources, rendered: &StatefulSet, live: &StatefulSet) -> Vec<String> {
-    let is_own = sources.engine.spec.storage != Storage::default();
+    let is_set = |storage: &Storage| *storage != Storage::default();
+    let by_class =
+        !is_set(&sources.engine.spec.storage) && sources.class.is_some_and(|class| is_set(&class.spec.storage));
     let change = |field: &str, from, to| {
-        let field = sources.owned(&format!("spec.storage{field}"), is_own);
+        let field = sources.owned(&format!("spec.storage{field}"), by_class);
         format!("{field}{}", from_to(from, to))
     };
     let (Some((kind, settings)), Some((live_kind, live_settings))) = (storage(rendered), storage(live)) else {

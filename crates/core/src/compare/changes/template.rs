@@ -79,11 +79,12 @@ pub(super) fn ui_sidecar(sources: &Sources, rendered: &Value, live: &Value) -> O
     let [container, _] = ui_paths();
     let has_ui = |template: &Value| at(template, &container).is_some();
     let (from, to) = (has_ui(live), has_ui(rendered));
-    let is_own = sources.engine.spec.ui_sidecar.is_some();
+    let is_set_by_class = sources.class.is_some_and(|class| class.spec.ui_sidecar.is_some());
+    let by_class = sources.engine.spec.ui_sidecar.is_none() && is_set_by_class;
     (from != to).then(|| {
         format!(
             "{} changed from {from} to {to}",
-            sources.owned("spec.uiSidecar", is_own)
+            sources.owned("spec.uiSidecar", by_class)
         )
     })
 }
@@ -118,9 +119,9 @@ fn change(sources: &Sources, path: &str, rendered: &Value, live: &Value) -> Stri
     let field = shortened_path(path);
     let sets = |template: Option<Value>| template.is_some_and(|template| at(&template, field).is_some());
     let owner = if sets(sources.own_template()) {
-        sources.owned(&format!("spec.template.{field}"), true)
-    } else if sets(sources.class_template()) {
         sources.owned(&format!("spec.template.{field}"), false)
+    } else if sets(sources.class_template()) {
+        sources.owned(&format!("spec.template.{field}"), true)
     } else {
         format!("`{field}` of the pods")
     };

@@ -78,8 +78,20 @@ fn none() -> Value {
 #[case::field_removed_by_the_engine(container(&json!({ "image": "e:1" })), json!({}), none(), none(),
     &["`spec.containers[engine].image` of the pods changed from e:1 to registry.example/engine:1.2.3"])]
 #[case::web_ui(json!({}), json!({ "uiSidecar": true }), none(), none(), &["`spec.uiSidecar` changed from false to true"])]
-#[case::web_ui_of_the_class(json!({}), json!({}), json!({ "template": {}, "uiSidecar": true }), none(),
-    &["`spec.uiSidecar` (set by class small) changed from true to false"])]
+#[case::web_ui_no_longer_of_the_class(json!({}), json!({}), json!({ "template": {}, "uiSidecar": true }), none(),
+    &["`spec.uiSidecar` changed from true to false"])]
+#[case::web_ui_set_by_the_class(json!({}), json!({}), none(), json!({ "template": {}, "uiSidecar": true }),
+    &["`spec.uiSidecar` (set by class small) changed from false to true"])]
+#[case::web_ui_removed_by_the_engine(json!({ "uiSidecar": true }), json!({}), none(), none(), &["`spec.uiSidecar` changed from true to false"])]
+#[case::storage_removed_by_the_engine(json!({ "storage": { "hostPath": { "path": "/d" } } }), json!({}), none(), none(),
+    &["`spec.storage` changed from hostPath to emptyDir"])]
+#[case::endpoint(json!({}), json!({ "metadataEndpointOverride": "other:7000" }), none(), none(),
+    &["`spec.metadataEndpointOverride` changed from m:7000 to other:7000"])]
+#[case::long_value(json!({ "storage": { "hostPath": { "path": "/a" } } }), json!({ "storage": { "hostPath": { "path": "/b".repeat(50) } } }), none(), none(),
+    &["`spec.storage.hostPath.path` changed"])]
+#[case::default_of_the_operator(json!({ "customEngineConfig": { "logging": { "format": "text" } } }), json!({}), none(), none(),
+    &["`logging.format` of the engine configuration changed"])]
+#[case::label_removed_and_scaled(json!({ "template": { "metadata": { "labels": { "x": "y" } } } }), json!({ "replicas": 3 }), none(), none(), &[])]
 #[case::storage(json!({}), json!({ "storage": { "hostPath": { "path": "/d" } } }), none(), none(),
     &["`spec.storage` changed from emptyDir to hostPath"])]
 #[case::storage_of_the_class(json!({}), json!({}), none(), json!({ "template": {}, "storage": { "persistentVolumeClaim": {} } }),
@@ -98,9 +110,9 @@ fn none() -> Value {
     &["`spec.customEngineConfig.a.b.c` changed"])]
 #[case::config_of_the_class(json!({}), json!({}), none(), json!({ "template": {}, "customEngineConfig": { "x": 1 } }),
     &["`spec.customEngineConfig.x` (set by class small) changed"])]
-#[case::config_removed(json!({ "customEngineConfig": { "x": 1 } }), json!({}), none(), none(), &["`spec.customEngineConfig.x` was removed"])]
+#[case::config_removed(json!({ "customEngineConfig": { "x": 1 } }), json!({}), none(), none(), &["`x` was removed from the engine configuration"])]
 #[case::label_removed_from_the_class(json!({}), json!({}), json!({ "template": { "metadata": { "labels": { "x": "y" } } } }), none(),
-    &["`metadata.labels.x` was removed from the pods"])]
+    &["`metadata.labels.x` was removed from the pods (class small changed)"])]
 #[case::removed(json!({ "template": { "spec": { "nodeSelector": { "disk": "ssd" } } } }), json!({}), none(), none(), &["`spec.nodeSelector` was removed from the pods"])]
 #[case::variable_removed(container(&json!({ "env": [{ "name": "A", "value": "x" }] })), json!({}), none(), none(), &["`spec.containers[engine].env[A]` was removed from the pods"])]
 fn changes_are_named_by_the_fields_that_users_set(
@@ -151,4 +163,16 @@ fn without_the_live_config_map_only_its_hash_is_compared() {
     };
     let found = changes(&engine, Some(&class), rendering(&after), live);
     assert_eq!(found, ["`spec.customEngineConfig` changed"]);
+}
+
+#[test]
+fn a_change_has_a_limited_length() {
+    let key = "k".repeat(10_000);
+    let class = class(&none());
+    let before = rendered(&engine(&json!({})), &class, &facts(), &Defaults::example());
+    let engine = engine(&json!({ "customEngineConfig": { key: 1 } }));
+    let after = rendered(&engine, &class, &facts(), &Defaults::example());
+    let found = changes(&engine, Some(&class), rendering(&after), rendering(&before));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].starts_with("`spec.customEngineConfig.kkk") && found[0].chars().count() == LONGEST_CHANGE + 1);
 }

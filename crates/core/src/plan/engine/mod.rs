@@ -6,11 +6,13 @@
 //!              ▼       │ all ready            routed             counted idle
 //!   (new) ──► creating ┴─────────► switching ───────► draining ───────────► cleaning
 //!              ▲  ▲ ▲   ◄─────────      │                 │ │                   │
-//!              │  │ │    not ready      │ first deploy    │ │ nothing to drain  │ deleted
+//!              │  │ │   not ready (*)   │ first deploy    │ │ nothing to drain  │ deleted
 //!              │  │ └───────────────────┼─────────────────┘ ▼                   ▼
 //!              │  │      new one lost   └───────────► stable / stopped ◄────────┘
 //!              │  └─────────────────────────────────────────┘ drift: next number
 //! ```
+//!
+//! (*) Or a stop that still waits for its notice is outdated.
 //!
 //! A rollout is a sequence of reconciles, and each of them changes either the cluster or the phase on which the next
 //! one acts:
@@ -146,5 +148,35 @@ fn sooner(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firebolt_api::EnginePhase::Switching;
+    use firebolt_api::condition::EngineReason;
+
+    use super::fixture::engine;
+    use super::*;
+
+    #[test]
+    fn a_rejection_is_reported_without_the_events_of_the_plan() {
+        let case = engine("a").complete(0).serving(1).counting(Switching, 1, 0, None);
+        let planned = case.plan().events;
+        assert!(
+            planned.iter().any(|event| event.severity == Severity::Normal),
+            "{planned:?}"
+        );
+        let gate = Gate {
+            cause: GateCause::WriteRefused,
+            message: "The API server rejected it.".to_owned(),
+        };
+        let (status, events) = report_rejection(&case.input(), gate).unwrap();
+        let reported = |reason: &str| reason == <&str>::from(EngineReason::WriteRefused);
+        assert!(status.conditions.iter().any(|condition| reported(&condition.reason)));
+        assert!(
+            !events.is_empty() && events.iter().all(|event| reported(&event.reason)),
+            "{events:?}"
+        );
     }
 }

@@ -52,7 +52,9 @@ impl Plan {
     #[must_use]
     pub fn reads_needed(&self, input: &Input, reads: Reads) -> Option<Reads> {
         match reads {
-            Reads::Cached | Reads::LiveChildren if self.starts_generation(input) => Some(Reads::Live),
+            Reads::Cached | Reads::LiveChildren if self.starts_generation(input) || self.goes_back(input) => {
+                Some(Reads::Live)
+            }
             Reads::Cached if self.needs_live_reads(input) => Some(Reads::LiveChildren),
             Reads::Cached | Reads::LiveChildren | Reads::Live => None,
         }
@@ -79,6 +81,13 @@ impl Plan {
         let current = |status: &FireboltEngineStatus| status.current_generation;
         let before = input.engine.status.as_ref().map(current);
         self.status.as_ref().map(current) > before
+    }
+
+    /// Whether the plan goes back to creating before the switch, which a stale class or instance must not cause either.
+    fn goes_back(&self, input: &Input) -> bool {
+        let phase = |status: Option<&FireboltEngineStatus>| status.and_then(|status| status.phase);
+        let (was, becomes) = (phase(input.engine.status.as_ref()), phase(self.status.as_ref()));
+        (was, becomes) == (Some(EnginePhase::Switching), Some(EnginePhase::Creating))
     }
 }
 
@@ -152,8 +161,9 @@ mod tests {
     use firebolt_api::EnginePhase::{Cleaning, Creating, Draining, Stable, Switching};
     use rstest::rstest;
 
+    use crate::plan::Reads;
     use crate::plan::engine::Drain;
-    use crate::plan::engine::fixture::{Case, engine};
+    use crate::plan::engine::fixture::{Case, engine, now};
 
     /// A rollout whose new generation is not ready, and whose status is up to date.
     fn creating() -> Case {
@@ -180,5 +190,22 @@ mod tests {
     #[case::calls_it_drained(engine("a").complete(0).serving(1).at(Draining).counted(0, Drain::Drained), true)]
     fn irreversible_plans_need_live_reads(#[case] case: Case, #[case] live: bool) {
         assert_eq!(case.needs_live_reads(), live, "{:?}", case.plan());
+    }
+
+    /// A stale class must neither start a generation nor give one up.
+    #[rstest]
+    #[case::starts_a_generation(engine("a").serving(0).at(Stable).desired_hash("new"), true)]
+    #[case::gives_a_stop_up(stopping().desired_hash("new"), true)]
+    #[case::waits_for_the_notice(stopping(), false)]
+    #[case::switches(engine("a").serving(0).complete(1).at(Switching), false)]
+    fn what_follows_from_class_and_instance_needs_them_live(#[case] case: Case, #[case] live: bool) {
+        let needed = case.plan().reads_needed(&case.input(), Reads::LiveChildren);
+        assert_eq!(needed, live.then_some(Reads::Live), "{:?}", case.plan());
+    }
+
+    /// A stop whose notice has just begun, because the pods of the old generation were not ready before.
+    fn stopping() -> Case {
+        let case = engine("a").serving(0).replicas(0).complete(1);
+        case.set(1, |set| set.created = now()).counting(Switching, 1, 0, None)
     }
 }

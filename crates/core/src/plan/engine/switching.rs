@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firebolt_api::EnginePhase;
 
-use super::input::{Desired, Input};
+use super::input::Input;
 use super::output::EngineWrite;
 use super::phase::{Transition, drift};
 use super::progress::Progress;
@@ -60,15 +60,20 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
 /// The engine stops, and pods of the old generation receive queries although the switch was decided: they were not ready
 /// then, or the notice, which is measured in whole seconds of two clocks, seems to have a moment left.
 ///
-/// Going back to creating would restart the notice, so that happens only if the stop itself is over.
+/// Going back to creating would restart the notice, so that happens only if the generation is outdated, or queries are
+/// routed to no pods.
 fn wait_for_notice(input: &Input, before: Progress, remaining: Duration) -> Transition {
-    let back = |why: &str| Transition::to(before.at(EnginePhase::Creating), why);
-    let is_outdated = |desired: &Desired| drift(input, desired, before.current).is_some();
+    let back = |why: String| Transition::to(before.at(EnginePhase::Creating), why);
     if input.routed_to().is_none() && input.observed.routing.as_ref().is_none_or(|routing| routing.meta.owned) {
-        return back("The routing Service selects no generation; restoring it for the generation with ready pods.");
+        let why = "The routing Service selects no generation; restoring it for the generation with ready pods.";
+        return back(why.to_owned());
     }
-    if input.desired.as_ref().is_ok_and(is_outdated) {
-        return back("The engine changed before it stopped.");
+    let desired = input.desired.as_ref().ok();
+    if let Some(why) = desired.and_then(|desired| drift(input, desired, before.current)) {
+        return back(format!(
+            "Generation {} is outdated before it took over: {why}.",
+            before.current
+        ));
     }
     Transition {
         requeue_after: Some(remaining),
