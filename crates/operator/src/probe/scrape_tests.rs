@@ -236,6 +236,7 @@ async fn the_request_has_a_host_and_closes_the_connection(#[case] host: &str) {
     assert!(request.starts_with("GET /metrics HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(&format!("host: {address}\r\n")), "{request}");
     assert!(request.contains("connection: close\r\n"), "{request}");
+    assert!(request.contains("user-agent: firebolt-operator/"), "{request}");
 }
 
 async fn scrape_through(router: Router, timeout: Duration) -> Result<u64, ScrapeError> {

@@ -204,7 +204,11 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
 mod tests {
     use std::time::Duration;
 
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
     use super::*;
+    use crate::queue::metrics::WorkQueueMetrics;
 
     fn at(at: Instant) -> Requeue {
         Requeue {
@@ -228,6 +232,33 @@ mod tests {
             queue.add(key, Priority::Normal, now);
         }
         assert_eq!(drain(&mut queue, now), ["b", "a"]);
+    }
+
+    #[test]
+    fn the_depth_is_exported_by_priority() {
+        let mut registry = Registry::default();
+        let metrics = WorkQueueMetrics::register(&mut registry, "widgets");
+        let (mut queue, now) = (WorkQueue::new(1, metrics.queue("widget")), Instant::now());
+        let depth = |queue: &WorkQueue<&str>| {
+            queue.measure();
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            ["urgent", "normal"].map(|priority| {
+                let series = format!(r#"workqueue_depth{{name="widget",controller="widget",priority="{priority}"}} "#);
+                let value = text.lines().find_map(|line| line.strip_prefix(&series));
+                value.unwrap().parse::<u32>().unwrap()
+            })
+        };
+        for key in ["a", "b", "c"] {
+            queue.add(key, Priority::Normal, now);
+        }
+        assert_eq!(depth(&queue), [0, 3]);
+        queue.add("c", Priority::Urgent, now);
+        queue.add("d", Priority::Urgent, now);
+        queue.add("d", Priority::Urgent, now);
+        assert_eq!(depth(&queue), [2, 2]);
+        assert_eq!(drain(&mut queue, now), ["c", "d", "a"]);
+        assert_eq!(depth(&queue), [0, 1]);
     }
 
     #[test]

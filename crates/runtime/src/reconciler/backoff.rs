@@ -236,6 +236,13 @@ mod tests {
         assert!(backoff.error.is_some(), "nothing was done");
         backoff.succeeded(&outstanding);
         assert!(backoff.error.is_some(), "it was not tried again");
+        let rejected = backoff.succeeded(&Outcome::Rejected);
+        assert_eq!(
+            (rejected.at, rejected.not_before),
+            (Some(Instant::now()), None),
+            "it is reported at once"
+        );
+        assert!(backoff.error.is_some(), "it was rejected");
         backoff.succeeded(&Outcome::DONE);
         assert!(backoff.error.is_none());
     }

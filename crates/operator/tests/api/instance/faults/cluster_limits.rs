@@ -65,6 +65,10 @@ async fn a_quota_that_leaves_no_room_is_reported_in_the_words_of_the_api_server(
         env.wait_for_event(MAIN, reason).await;
         env.delete::<ResourceQuota>(name).await;
     }
+    let errors = env
+        .operator()
+        .metric(r#"controller_runtime_reconcile_errors_total{controller="fireboltinstance"}"#);
+    assert!(errors >= Some(3.0), "each rejection is an error: {errors:?}");
     env.wait_for_phase(MAIN, InstancePhase::Ready).await;
 }
 
