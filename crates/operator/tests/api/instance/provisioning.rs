@@ -96,7 +96,9 @@ async fn an_instance_is_provisioned_step_by_step_and_then_ready() {
     env.create(&minimal(MAIN)).await;
     let history = StatusHistory::of(&env, MAIN).await;
     env.start_operator();
-    let waiting = env.wait_for_message(MAIN, "0 of 1 pods ready").await;
+    let waiting = env
+        .wait_for_message(MAIN, "The metadata service is not ready: 0 of 1 pods ready")
+        .await;
     assert_eq!(status(&waiting).phase, Some(InstancePhase::Provisioning));
     let gateway = condition(&waiting, InstanceCondition::GatewayReady);
     assert_eq!(gateway.reason, "Provisioning");

@@ -30,7 +30,7 @@ async fn a_lost_component_degrades_the_instance_until_it_is_back() {
         (
             Component::Metadata,
             Behaviour::Unready,
-            "0 of 1 pods ready",
+            "The metadata service is not ready: 0 of 1 pods ready",
             [false, true],
         ),
         (
@@ -42,7 +42,7 @@ async fn a_lost_component_degrades_the_instance_until_it_is_back() {
         (
             Component::Gateway,
             Behaviour::Unready,
-            "0 of 2 pods ready",
+            "The gateway is not ready: 0 of 2 pods ready",
             [true, false],
         ),
         (
@@ -87,13 +87,13 @@ async fn a_lost_database_is_reported_and_degrades_the_instance_with_the_metadata
     );
     assert_eq!(addresses(&degraded), [false, true]);
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Ready);
-    let ready = env.wait_for_phase(MAIN, InstancePhase::Ready).await;
+    // The pod of the database has a name with the same prefix, so it is ready again as well.
+    let recovered = |instance: &FireboltInstance| {
+        let ready = condition(instance, InstanceCondition::Ready);
+        ready.status == "True" && !ready.message.contains("PostgreSQL")
+    };
+    let ready = env.wait_for(MAIN, "is ready, with its database", recovered).await;
     assert_eq!(addresses(&ready), [true, true]);
-    assert!(
-        !condition(&ready, InstanceCondition::Ready)
-            .message
-            .contains("PostgreSQL:")
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,7 +172,8 @@ async fn engines_wait_for_the_metadata_service_and_go_on_at_once() {
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Unready);
     env.create(&minimal(MAIN)).await;
     env.create(&engine_of(MAIN, "a").0).await;
-    env.wait_for_message(MAIN, "0 of 1 pods ready").await;
+    env.wait_for_message(MAIN, "The metadata service is not ready: 0 of 1 pods ready")
+        .await;
     let blocked = env.base().wait_for_reason("a", "InstanceNotReady").await;
     assert!(blocked.message.contains(MAIN), "{blocked:?}");
     assert_eq!(
