@@ -43,7 +43,7 @@ fn rendered(namespace: &str, cluster_domain: &str, metrics_port: u16, ipv6: bool
     "a.long.domain.example.com",
     9090
 )]
-fn envoy_accepts(
+fn envoy_accepts_the_configuration_of_every_gateway(
     #[case] namespace: &str,
     #[case] cluster_domain: &str,
     #[case] metrics_port: u16,
@@ -59,7 +59,7 @@ fn envoy_accepts(
 #[case::an_unknown_extension("previous_hosts.v3", "previous_hosts.v9")]
 #[case::an_unknown_flag("UH", "XX")]
 #[case::a_script_that_does_not_parse("function envoy_on_request", "function function envoy_on_request")]
-fn envoy_refuses(#[case] right: &str, #[case] wrong: &str) {
+fn envoy_rejects_a_configuration_with_a_mistake(#[case] right: &str, #[case] wrong: &str) {
     let configuration = rendered("data", "cluster.local", 9090, false);
     assert!(configuration.contains(right));
     let (accepted, log) = validate(&configuration.replace(right, wrong));

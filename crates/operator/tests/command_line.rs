@@ -56,7 +56,7 @@ fn a_bad_flag_ends_with_code_2_and_its_name(#[case] flags: &[&str], #[case] expe
 }
 
 #[test]
-fn an_environment_variable_stands_for_its_flag() {
+fn an_environment_variable_sets_its_flag() {
     let output = Command::new(env!("CARGO_BIN_EXE_firebolt-operator"))
         .args(QUIET)
         .env("FIREBOLT_OPERATOR_NAMESPACES", "not_a_name")
@@ -132,7 +132,7 @@ fn crds_prints_three_documents() {
 }
 
 #[test]
-fn a_reader_that_stops_early_is_no_failure() {
+fn a_closed_output_pipe_is_not_an_error() {
     let command = format!(
         "{} crds | head -n 1 >/dev/null; exit ${{PIPESTATUS[0]}}",
         env!("CARGO_BIN_EXE_firebolt-operator")

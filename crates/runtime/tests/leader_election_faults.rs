@@ -285,7 +285,7 @@ async fn access_is_proven_by_taking_the_lease_or_finding_it_taken() {
 }
 
 #[test]
-fn never_do_two_act_at_once() {
+fn two_processes_never_lead_at_the_same_time() {
     let mut total = 0;
     for seed in 0..20 {
         let (leaderships, overlap) = simulate(seed, true);
@@ -300,6 +300,6 @@ fn never_do_two_act_at_once() {
 }
 
 #[test]
-fn without_version_checks_two_do_act_at_once() {
+fn without_version_checks_two_processes_lead_at_the_same_time() {
     assert!((0..20).any(|seed| simulate(seed, false).1.is_some()));
 }

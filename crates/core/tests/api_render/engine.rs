@@ -53,7 +53,7 @@ fn defaulted_template() -> Value {
 #[case::defaults(defaulted_template(), None)]
 #[case::defaults_of_a_class(json!({}), Some(defaulted_template()))]
 #[tokio::test]
-async fn what_the_api_server_fills_in_is_no_tampering(#[case] spec: Value, #[case] class: Option<Value>) {
+async fn defaults_of_the_api_server_are_not_drift(#[case] spec: Value, #[case] class: Option<Value>) {
     let client = Cluster::attach().client().await.expect("connect as admin");
     let engine = effective(&namespace(&client).await, &spec, class.as_ref());
     let nothing = Vec::<String>::new();

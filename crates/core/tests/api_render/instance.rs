@@ -73,7 +73,7 @@ fn accounts() -> Value {
     "gateway": { "template": defaulted_fields("envoy", json!({})) },
 }), false)]
 #[tokio::test]
-async fn what_the_api_server_fills_in_is_no_tampering(#[case] spec: Value, #[case] ipv6: bool) {
+async fn defaults_of_the_api_server_are_not_drift(#[case] spec: Value, #[case] ipv6: bool) {
     let client = Cluster::attach().client().await.expect("connect as admin");
     let instance = effective(&namespace(&client).await, &spec, ipv6);
     // Twice: what is applied over itself is still the same.
@@ -131,7 +131,7 @@ async fn pods_pass_the_standard_restricted() {
 
 /// The standard is enforced there: with a volume of the node, the same pods are refused.
 #[tokio::test]
-async fn pods_that_a_user_weakened_do_not_pass_the_standard_restricted() {
+async fn pods_with_weaker_settings_of_a_user_do_not_pass_the_standard_restricted() {
     let cluster = Cluster::attach();
     let client = cluster.client().await.expect("connect as admin");
     let namespace = restricted_namespace(&cluster, &client).await;

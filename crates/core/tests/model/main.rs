@@ -75,7 +75,7 @@ fn a_mistake_in_a_rollout_is_found(#[case] bad: Bad, #[case] invariant: u8) {
 #[case(Bad::HonourExpiredWake, 11)]
 #[case(Bad::StoppedAboveWake, 11)]
 #[case(Bad::ParkOnMissingData, 11)]
-fn a_mistake_in_auto_stop_is_found(#[case] bad: Bad, #[case] invariant: u8) {
+fn a_known_bad_auto_stop_is_found(#[case] bad: Bad, #[case] invariant: u8) {
     assert_found(bad, invariant, false, World::with_auto_stop(0, 2));
 }
 

@@ -188,7 +188,7 @@ fn post(path: &str, body: impl Into<Vec<u8>>) -> Request<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn the_questions_themselves_are_answered() {
+async fn valid_requests_get_a_response() {
     let webhook = TowerToHyperService::new(webhook(&mut Rng::new()));
     for (path, question) in requests() {
         read(&webhook, path, &question).await;
@@ -196,7 +196,7 @@ async fn the_questions_themselves_are_answered() {
 }
 
 #[tokio::test]
-async fn values_of_any_type_at_any_place_are_answered() {
+async fn values_of_any_type_in_any_field_get_a_response() {
     let _alone = ALONE.lock().await;
     let mut rng = Rng::with_seed(seed());
     let webhook = TowerToHyperService::new(webhook(&mut rng));
@@ -220,7 +220,7 @@ fn many(entry: impl Fn(usize) -> Value) -> Value {
 }
 
 #[tokio::test]
-async fn large_objects_are_answered_in_time_and_in_few_words() {
+async fn large_objects_get_a_short_response_in_time() {
     let _alone = ALONE.lock().await;
     let webhook = TowerToHyperService::new(webhook(&mut Rng::new()));
     let name = |index: usize| format!("a{index}");
@@ -275,7 +275,7 @@ async fn large_objects_are_answered_in_time_and_in_few_words() {
 }
 
 #[tokio::test]
-async fn made_up_requests_are_answered_and_leave_nothing_behind() {
+async fn random_requests_get_a_response_and_leave_nothing_behind() {
     let _alone = ALONE.lock().await;
     let mut rng = Rng::with_seed(seed());
     let webhook = TowerToHyperService::new(webhook(&mut rng));

@@ -5,15 +5,15 @@
 //! wrong, changes to the engine, restarts, and time passing in between. It is bounded by the number of requests, of
 //! disturbances, and of timers that expire (`TICKS=2` for two more, which takes many minutes).
 
-mod best_case;
 mod checker;
 mod engine;
 mod known_bad;
+mod liveness;
 mod random;
 mod world;
 
-use best_case::Histories;
 use known_bad::Bad;
+use liveness::Histories;
 use rstest::rstest;
 use testkit::model::search;
 use world::{Budget, World};

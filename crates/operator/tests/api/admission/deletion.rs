@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::admission::client::{Kind, Objects, Refusal};
 use crate::admission::manifests::{CLASS, ENGINE, INSTANCE, class, engine, engine_of};
-use crate::admission::objects::{Kind, Objects, Refusal};
 use crate::admission::testenv::AdmissionEnv;
 use crate::support::namespace;
 
@@ -65,7 +65,7 @@ async fn a_class_of_the_same_name_in_another_namespace_is_another_class() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_is_deleted_when_its_engines_are_gone_or_going() {
+async fn an_instance_can_be_deleted_once_its_engines_are_gone_or_terminating() {
     let env = AdmissionEnv::start().await;
     let mut going = engine("going");
     going["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -102,7 +102,7 @@ async fn deletion_is_blocked_too_when_all_are_deleted_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_engine_begins_to_use_a_class_that_is_going() {
+async fn an_engine_cannot_reference_a_class_that_is_being_deleted() {
     let env = AdmissionEnv::start().await;
     env.has_instance().await;
     let mut held = class(CLASS);

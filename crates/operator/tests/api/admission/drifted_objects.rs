@@ -3,13 +3,13 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::admission::kinds::assert_refused;
+use crate::admission::client::Kind;
 use crate::admission::manifests::{
     CLASS, COMMAND, ENGINE, INSTANCE, class_with, commanded, container, cpu, engine_of, engine_with, instance_with,
     new_replicas, new_template, wake,
 };
-use crate::admission::objects::Kind;
 use crate::admission::testenv::AdmissionEnv;
+use crate::admission::validation::assert_refused;
 
 /// An engine whose class is gone.
 fn orphan() -> Value {

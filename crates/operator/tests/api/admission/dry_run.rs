@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::admission::kinds::assert_refused;
+use crate::admission::client::{Kind, Refusal, eventually};
 use crate::admission::manifests::{
     CLASS, ENGINE, INSTANCE, class_with, engine_of, engine_with, instance_with, new_template,
 };
-use crate::admission::objects::{Kind, Refusal, eventually};
 use crate::admission::testenv::AdmissionEnv;
+use crate::admission::validation::assert_refused;
 
 const DRY_RUNS: &str = "firebolt_operator_webhook_dry_runs_total";
 
@@ -40,7 +40,7 @@ fn assert_refused_with(refusal: &Refusal, path: &str, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn faults_of_engines_and_classes_are_reported_where_they_are() {
+async fn invalid_fields_of_engines_and_classes_are_named() {
     let env = AdmissionEnv::start().await;
     env.has_instance().await;
     env.has(&[engine_with("stored", &json!({})), class_with("stored", &json!({}))])
@@ -60,7 +60,7 @@ async fn faults_of_engines_and_classes_are_reported_where_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn faults_of_instances_are_reported_where_they_are() {
+async fn invalid_fields_of_instances_are_named() {
     let env = AdmissionEnv::start().await;
     env.has_instance().await;
     for (component, container) in [("gateway", "envoy"), ("metadata", "metadata")] {
@@ -78,7 +78,7 @@ async fn faults_of_instances_are_reported_where_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn faults_that_an_engine_inherits_are_reported_with_the_name_of_the_class() {
+async fn invalid_fields_that_an_engine_inherits_are_reported_with_the_name_of_the_class() {
     let mut env = AdmissionEnv::bare().await;
     env.has_instance().await;
     for (index, (template, ..)) in faults("engine").iter().enumerate() {
@@ -132,7 +132,7 @@ async fn a_volume_that_is_mounted_comes_from_the_engine_or_its_class() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_of_the_cluster_is_no_fault_of_the_object() {
+async fn a_dry_run_denied_by_a_cluster_policy_does_not_reject_the_object() {
     let env = AdmissionEnv::start().await;
     env.has_instance().await;
     let name = &env.namespace;

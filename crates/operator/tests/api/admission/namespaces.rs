@@ -5,13 +5,13 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::admission::kinds::assert_refused;
+use crate::admission::client::{Kind, Objects, eventually};
 use crate::admission::manifests::{
     CLASS, COMMAND, ENGINE, INSTANCE, class, class_with, commanded, container, engine, engine_of, engine_with,
     instance, instance_with,
 };
-use crate::admission::objects::{Kind, Objects, eventually};
 use crate::admission::testenv::AdmissionEnv;
+use crate::admission::validation::assert_refused;
 use crate::support::namespace;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +43,7 @@ async fn objects_in_namespaces_of_others_are_not_validated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_goes_with_everything_in_it() {
+async fn a_namespace_with_engines_can_be_deleted() {
     let env = AdmissionEnv::start().await;
     env.has(&[class(CLASS), instance(INSTANCE)]).await;
     env.has(&[engine(ENGINE), engine_of("one", CLASS), engine_of("two", CLASS)])

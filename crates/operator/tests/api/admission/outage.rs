@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
+use crate::admission::client::{ApiResult, Kind, Refusal, eventually};
 use crate::admission::manifests::{
     CLASS, ENGINE, INSTANCE, class, container, engine, instance, new_replicas, new_template, wake,
 };
-use crate::admission::objects::{ApiResult, Kind, Refusal, eventually};
 use crate::admission::testenv::{AdmissionEnv, NOBODY};
 
 #[track_caller]
@@ -28,7 +28,7 @@ impl AdmissionEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_no_replica_answers_what_needs_validation_waits() {
+async fn without_a_replica_requests_that_need_validation_are_rejected() {
     let mut env = AdmissionEnv::start().await;
     env.has(&[class(CLASS), instance(INSTANCE), engine(ENGINE)]).await;
     env.replicas.clear();
@@ -48,7 +48,7 @@ async fn while_no_replica_answers_what_needs_validation_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_no_replica_answers_engines_are_woken_scaled_and_deleted() {
+async fn without_a_replica_engines_can_be_woken_scaled_and_deleted() {
     let mut env = AdmissionEnv::start().await;
     let mut held = [class(CLASS), instance(INSTANCE), engine(ENGINE)];
     for object in &mut held {
@@ -74,7 +74,7 @@ async fn while_no_replica_answers_engines_are_woken_scaled_and_deleted() {
 
 /// The webhook is not called for the operator's own writes: an operator that cannot reach itself still works.
 #[tokio::test(flavor = "multi_thread")]
-async fn while_no_replica_answers_the_operator_goes_on() {
+async fn without_a_replica_the_operator_keeps_reconciling() {
     let mut env = AdmissionEnv::bare().await;
     // Of the two, only the webhook that fills in ids can be done without.
     env.register_mutating(NOBODY, &[&env.namespace]).await;

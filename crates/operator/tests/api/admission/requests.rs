@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::admission::client::Kind;
 use crate::admission::manifests::{ENGINE, engine, new_replicas, wake};
-use crate::admission::objects::Kind;
 use crate::admission::testenv::AdmissionEnv;
 use crate::support::Operator;
 
@@ -31,7 +31,7 @@ fn median(operator: &Operator) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_changes_of_the_specification_are_asked_about() {
+async fn the_webhook_is_called_only_for_spec_changes() {
     const CHANGES: i32 = 100;
     let env = AdmissionEnv::start().await;
     env.has_instance().await;

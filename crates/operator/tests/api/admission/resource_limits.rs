@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::admission::kinds::assert_refused;
+use crate::admission::client::{Kind, eventually};
 use crate::admission::manifests::{
     CLASS, ENGINE, class_with, container, cpu, engine, engine_of, engine_with, new_template,
 };
-use crate::admission::objects::{Kind, eventually};
 use crate::admission::testenv::AdmissionEnv;
+use crate::admission::validation::assert_refused;
 
 const CPU: &str = "spec.template.spec.containers[engine].resources.limits.cpu";
 
@@ -20,7 +20,7 @@ fn everything(quantities: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_asks_for_no_more_than_it_may() {
+async fn an_engine_above_a_resource_maximum_is_rejected() {
     let flags = [
         "--engine-max-cpu=4",
         "--engine-max-memory=8Gi",
@@ -51,7 +51,7 @@ async fn an_engine_asks_for_no_more_than_it_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_engine_inherits_is_bounded_too() {
+async fn resource_maximums_apply_to_what_an_engine_inherits_from_its_class() {
     let env = AdmissionEnv::start_with(&["--engine-max-cpu=4"]).await;
     env.has_instance().await;
     env.has(&[class_with(CLASS, &cpu("4")), engine_of(ENGINE, CLASS)]).await;

@@ -13,8 +13,8 @@ use kube::api::{Api, DeleteParams, PostParams};
 use localkube::Cluster;
 use serde_json::{Value, json};
 
+use crate::admission::client::{Objects, eventually};
 use crate::admission::manifests::{ENGINE, INSTANCE, engine_of, instance};
-use crate::admission::objects::{Objects, eventually};
 use crate::support::cleanup::finish;
 use crate::support::{OPERATOR_NAMESPACE, Operator, namespace, prepare};
 

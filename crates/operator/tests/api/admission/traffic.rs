@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 
+use crate::admission::client::{Kind, Objects, eventually};
 use crate::admission::manifests::{ENGINE, engine, new_replicas};
-use crate::admission::objects::{Kind, Objects, eventually};
 use crate::admission::testenv::AdmissionEnv;
 
 /// Each has one to the API server of its own.

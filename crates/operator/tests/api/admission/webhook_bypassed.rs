@@ -5,10 +5,10 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
+use crate::admission::client::eventually;
 use crate::admission::manifests::{
     CLASS, COMMAND, class_with, commanded, container, cpu, engine, engine_of, engine_with,
 };
-use crate::admission::objects::eventually;
 use crate::admission::testenv::AdmissionEnv;
 
 /// The class that each bad engine has, if it has one.
@@ -80,7 +80,7 @@ fn engines() -> Vec<(Value, &'static str, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_admission_would_have_refused_is_reported_as_a_condition_and_not_rendered() {
+async fn invalid_objects_stored_without_the_webhook_are_reported_and_not_rendered() {
     let mut env = AdmissionEnv::bare().await;
     env.has_instance().await;
     env.has(&classes()).await;

@@ -74,7 +74,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_accepted_can_be_created_and_what_is_refused_stands_in_the_object() {
+async fn accepted_objects_can_be_created_and_rejections_name_existing_fields() {
     let env = WebhookEnv::start(DryRuns::Work).await;
     let seed = number(SEED).unwrap_or_else(|| fastrand::u64(..));
     let count = number(PAIRS.0).unwrap_or(PAIRS.1);
@@ -345,7 +345,7 @@ async fn with_dry_runs_the_same_engine_is_rejected() {
 }
 
 #[test]
-fn a_reason_that_is_not_there_shows() {
+fn a_rejection_of_a_missing_field_is_detected() {
     let object = json!({ "spec": { "engineClassRef": "c", "template": { "spec": { "volumes": [] } } } });
     let class = json!({ "spec": { "template": { "spec": { "hostname": "h" } } } });
     let refused = |field: &str, message: &str| {

@@ -138,7 +138,7 @@ async fn every_cache_fills_under_the_shipped_permissions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_secret_that_an_instance_references_is_watched_through_its_life() {
+async fn a_referenced_secret_is_watched_from_its_creation_to_its_deletion() {
     let cluster = Cluster::attach();
     let client = operator_client(&cluster).await;
     let env = CacheEnv::new(cluster, client).await;

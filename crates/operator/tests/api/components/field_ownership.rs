@@ -179,7 +179,7 @@ fn extras(deployment: &Deployment) -> [bool; 4] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_longer_rendered_disappears_and_what_others_added_stays() {
+async fn fields_no_longer_rendered_are_removed_and_foreign_fields_kept() {
     let mut env = WriterEnv::new().await;
     let with: Deployment = env.object("gateway", gateway(true));
     let created = env.writer().create(&with).await.unwrap();
@@ -218,7 +218,7 @@ async fn what_is_no_longer_rendered_disappears_and_what_others_added_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_handing_over_what_was_created_would_stay_for_ever() {
+async fn without_merging_managed_fields_removed_fields_stay() {
     let mut env = WriterEnv::new().await;
     let with: Deployment = env.object("gateway", gateway(true));
     let uid = env.writer().create(&with).await.unwrap().uid().unwrap();
@@ -237,7 +237,7 @@ async fn without_handing_over_what_was_created_would_stay_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handing_over_changes_nothing_but_the_record() {
+async fn merging_managed_fields_changes_nothing_else() {
     let mut env = WriterEnv::new().await;
     env.assert_unchanged::<Deployment>("deployment", gateway(true)).await;
     let claim = json!({ "metadata": { "name": "data" }, "spec": {
@@ -281,7 +281,7 @@ async fn another_object_of_the_same_name_is_neither_taken_over_nor_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_be_applied_to_one_version_is_applied_to_no_other() {
+async fn an_apply_with_a_resource_version_fails_on_any_other_version() {
     let mut env = WriterEnv::new().await;
     let rendered: ConfigMap = env.object("config", json!({ "data": { "a": "b" } }));
     let created = env.writer().create(&rendered).await.unwrap();

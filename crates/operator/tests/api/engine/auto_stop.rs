@@ -23,7 +23,7 @@ fn decided(reason: AutoStopReason) -> impl Fn(&FireboltEngine) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_engine_that_is_asked_for_comes_back() {
+async fn a_wake_request_starts_a_stopped_engine() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a").replicas(0).auto_stop(slow_to_stop(2))).await;
     env.wait_for_phase("a", Stopped).await;
@@ -50,7 +50,7 @@ async fn wait_for_wakes(env: &TestEnv, outcome: &str) {
 /// and followed by a start if it has taken effect.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wake_in_any_phase_of_a_stop_brings_the_engine_back(
+async fn a_wake_request_in_any_phase_of_a_stop_starts_the_engine_again(
     #[values(Creating, Switching, Draining, Cleaning, Stopped)] phase: EnginePhase,
 ) {
     let proxied = ProxiedEnv::start().await;
@@ -114,7 +114,7 @@ async fn the_documented_command_wakes_an_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wake_from_the_future_is_ignored_and_reported() {
+async fn a_wake_request_from_the_future_is_ignored_and_reported() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a").replicas(0).auto_stop(slow_to_stop(1))).await;
     env.edit_engine("a", wake(Timestamp::now() + SignedDuration::from_mins(10)))
@@ -125,7 +125,7 @@ async fn a_wake_from_the_future_is_ignored_and_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wake_of_a_clock_that_is_minutes_behind_is_ignored_and_reported() {
+async fn a_wake_request_of_a_clock_that_is_minutes_behind_is_ignored_and_reported() {
     let env = TestEnv::start().await;
     let ago = |minutes| Timestamp::now() - SignedDuration::from_mins(minutes);
     env.deploy(&engine("a").replicas(0).auto_stop(slow_to_stop(1))).await;
@@ -159,7 +159,7 @@ async fn an_engine_stops_when_its_last_query_has_ended_and_not_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_cannot_be_asked_does_not_stop() {
+async fn an_engine_whose_queries_cannot_be_read_is_not_stopped() {
     let env = TestEnv::start().await;
     env.node.metrics(&env.namespace, "a", Answer::Status(500));
     env.deploy(&engine("a").auto_stop(quick_to_stop(1))).await;
@@ -170,7 +170,7 @@ async fn an_engine_that_cannot_be_asked_does_not_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_window_brings_an_engine_back_and_keeps_it() {
+async fn an_open_window_starts_an_engine_and_keeps_it_running() {
     let env = TestEnv::start().await;
     let policy = AutoStop {
         schedule: vec![always_open()],

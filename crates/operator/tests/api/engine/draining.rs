@@ -40,7 +40,7 @@ async fn an_old_generation_stays_until_its_queries_have_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_cannot_be_asked_is_named_and_holds_the_drain() {
+async fn a_pod_whose_queries_cannot_be_read_is_named_and_blocks_the_drain() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a").replicas(2)).await;
     let order = |answer| env.node.metrics(&env.namespace, "a-g0-1", answer);
@@ -72,7 +72,7 @@ async fn a_pod_that_cannot_be_asked_is_named_and_holds_the_drain() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_that_is_held_ends_at_once_when_the_check_is_switched_off() {
+async fn a_blocked_drain_ends_at_once_when_the_check_is_disabled() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a")).await;
     env.node.metrics(&env.namespace, "a-g0", Answer::Refuse);

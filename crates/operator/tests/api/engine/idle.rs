@@ -73,7 +73,7 @@ async fn idle_engines_cause_no_requests_writes_or_plans() {
 
 /// An engine with auto-stop is polled, and nothing is written as long as the result stays the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn polling_a_quiet_engine_costs_no_write() {
+async fn polling_an_idle_engine_causes_no_writes() {
     let env = TestEnv::start_with(&[ALONE]).await;
     env.deploy(&engine("a").auto_stop(slow_to_stop(1))).await;
     env.wait_for("a", "is seen to be quiet", decided(AutoStopReason::ActivityObserved))

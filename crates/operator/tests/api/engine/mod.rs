@@ -9,7 +9,7 @@ mod idle;
 mod manual_changes;
 mod never_ready;
 mod phases;
-mod pods;
+mod pod_failures;
 mod reporting;
 mod rollouts;
 mod scrape_failures;

@@ -167,7 +167,7 @@ async fn a_stuck_rollout_is_reported() {
 /// Every series of an engine, with its labels, through a rollout: pods are those of the generation that serves. All of
 /// them are gone with the engine; what is measured about engines together stays.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_metrics_follow_a_rollout_and_go_with_the_engine() {
+async fn metrics_show_a_rollout_and_are_removed_with_the_engine() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a").replicas(2)).await;
     let at_rest = [

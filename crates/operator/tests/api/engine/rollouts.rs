@@ -77,7 +77,7 @@ async fn a_first_deploy_reaches_stable_with_every_object_in_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_larger_engine_is_a_new_generation() {
+async fn scaling_an_engine_creates_a_new_generation() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a")).await;
     env.edit_engine("a", new_replicas(3)).await;
@@ -93,7 +93,7 @@ async fn a_larger_engine_is_a_new_generation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_is_stopped_and_comes_back() {
+async fn an_engine_can_be_stopped_and_started_again() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a")).await;
     env.edit_engine("a", new_replicas(0)).await;
@@ -134,7 +134,7 @@ async fn a_stop_is_visible_for_the_notice_before_the_route_leaves_the_last_pods(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_while_creating_gives_up_the_unfinished_generation() {
+async fn an_edit_while_creating_abandons_the_unfinished_generation() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a")).await;
     env.node.set_behaviour(&env.namespace, "a-g1", Behaviour::Pending);
@@ -189,7 +189,7 @@ async fn a_failing_generation_is_reported_and_leaves_the_old_one_serving() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_of_a_class_rolls_its_engines_unless_it_is_about_draining() {
+async fn an_edit_of_a_class_rolls_out_its_engines_unless_only_draining_changed() {
     let env = TestEnv::start().await;
     env.create(&class("c").pod_label("team", "one").drain_interval(1).0)
         .await;

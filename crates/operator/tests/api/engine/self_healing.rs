@@ -24,7 +24,7 @@ fn listed(writes: &[AuditedRequest]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sidecar_with_everything_left_out_rolls_exactly_once() {
+async fn a_sidecar_with_defaulted_fields_rolls_out_exactly_once() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a")).await;
     let with_sidecar = engine("a").sidecar(sparse_sidecar()).0.spec.template;
@@ -133,7 +133,7 @@ async fn annotations_of_others_survive_the_repair_of_a_child() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_that_are_not_ready_show_and_cost_no_generation() {
+async fn pods_that_are_not_ready_are_reported_and_start_no_generation() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a").replicas(2)).await;
     env.node.set_behaviour(&env.namespace, "a-g0-1", Behaviour::Unready);
@@ -172,7 +172,7 @@ async fn a_rollout_takes_few_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_rest_nothing_is_written_and_no_pod_is_asked() {
+async fn a_stable_engine_causes_no_writes_and_no_scrapes() {
     let env = TestEnv::start().await;
     env.deploy(&engine("a")).await;
     env.force_reconcile("a", 0).await;
@@ -194,7 +194,7 @@ async fn at_rest_nothing_is_written_and_no_pod_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_that_is_started_again_changes_nothing() {
+async fn an_operator_restart_changes_nothing() {
     let mut env = TestEnv::start().await;
     env.deploy(&engine("a")).await;
     env.force_reconcile("a", 0).await;

@@ -18,7 +18,7 @@ const BETWEEN_COUNTS: Duration = Duration::from_millis(500);
 const MANY: i32 = 60;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_class_is_held_and_ready_with_nobody_bound() {
+async fn a_new_class_has_a_finalizer_and_is_ready_with_no_engine_bound() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).0).await;
     let found = env.wait_for_bound(CLASS, 0).await;
@@ -30,7 +30,7 @@ async fn a_new_class_is_held_and_ready_with_nobody_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_count_rises_and_falls_with_the_engines() {
+async fn the_count_follows_the_engines_that_reference_the_class() {
     let env = TestEnv::start().await;
     env.create(&bound("early").0).await;
     env.create(&engine("other").replicas(0).0).await;
@@ -64,7 +64,7 @@ async fn an_engine_that_changes_its_class_counts_where_it_is_now() {
 
 /// An engine that is being deleted still has pods of the class.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_counts_to_its_very_end() {
+async fn a_terminating_engine_counts_until_it_is_gone() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).0).await;
     let mut held = bound("a").0;
@@ -101,7 +101,7 @@ async fn a_class_of_the_same_name_in_another_namespace_is_another_class() {
 
 /// The numbers in between need not be written.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_engines_at_once_are_counted_now_and_then() {
+async fn the_count_of_many_new_engines_is_written_at_intervals() {
     let mut env = TestEnv::without_instance().await;
     env.start_operator_with(&[ALONE]);
     env.create(&class(CLASS).0).await;

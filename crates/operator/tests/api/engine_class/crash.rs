@@ -111,7 +111,7 @@ impl CrashEnv {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn killed_after_any_write_the_next_operator_ends_in_the_same_place() {
+async fn an_operator_killed_after_any_write_converges_after_restart() {
     let mut last = 0;
     while CrashEnv::new().await.killed_at(last + 1).await {
         last += 1;

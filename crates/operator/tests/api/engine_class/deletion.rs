@@ -36,7 +36,7 @@ async fn an_unreferenced_class_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_stays_while_engines_refer_to_it_and_names_them() {
+async fn a_class_is_kept_while_engines_reference_it_and_its_status_names_them() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).0).await;
     for name in ["a", "b"] {
@@ -76,7 +76,7 @@ async fn engines_work_with_a_class_that_is_being_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_comes_after_the_deletion_was_asked_for_counts_too() {
+async fn an_engine_created_after_the_deletion_began_counts_too() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).0).await;
     env.create(&bound("early").0).await;
@@ -92,7 +92,7 @@ async fn an_engine_that_comes_after_the_deletion_was_asked_for_counts_too() {
 
 /// Engines that the watches have not delivered yet count: a live list decides.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_the_watches_do_not_show_yet_keeps_its_class() {
+async fn an_engine_that_is_not_in_the_cache_yet_keeps_its_class() {
     let env = TestEnv::without_operator().await;
     let proxy = Proxy::start(&env.cluster, env.kubeconfig());
     let flags = [ALONE, "--namespaces", &env.namespace];
@@ -145,7 +145,7 @@ async fn an_engine_that_cannot_be_read_keeps_the_class_until_it_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_that_is_already_going_gets_no_finalizer() {
+async fn a_class_that_is_being_deleted_gets_no_finalizer() {
     let mut env = TestEnv::without_operator().await;
     let mut held = class(CLASS).0;
     held.finalizers_mut().push("example.com/hold".to_owned());
@@ -169,7 +169,7 @@ async fn a_class_that_is_already_going_gets_no_finalizer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_held_by_a_foreign_finalizer_is_reported() {
+async fn a_foreign_finalizer_on_a_class_is_reported() {
     let env = TestEnv::start().await;
     let mut held = class(CLASS).0;
     held.finalizers_mut().push("example.com/hold".to_owned());

@@ -33,7 +33,7 @@ impl TestEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_of_the_template_rolls_every_engine_of_the_class_and_no_other() {
+async fn an_edit_of_the_template_rolls_out_every_engine_of_the_class_and_no_other() {
     let env = TestEnv::with_consumers().await;
     env.edit_class(json!({ "spec": { "template": { "metadata": { "labels": { "team": "two" } } } } }))
         .await;
@@ -51,7 +51,7 @@ async fn an_edit_of_the_template_rolls_every_engine_of_the_class_and_no_other() 
 #[case::drain_interval(json!({ "drainCheckInterval": "7s" }))]
 #[case::auto_stop(json!({ "autoStop": slow_to_stop(1) }))]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_is_not_about_pods_rolls_no_engine(#[case] change: Value) {
+async fn an_edit_that_does_not_affect_pods_rolls_out_no_engine(#[case] change: Value) {
     let env = TestEnv::with_consumers().await;
     env.edit_class(json!({ "spec": change })).await;
     env.wait_for_class_reason(CLASS, "Admissible").await;

@@ -48,7 +48,7 @@ async fn an_invalid_class_is_reported_and_its_engines_wait_until_it_is_corrected
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_class_stops_no_engine_that_serves() {
+async fn an_invalid_class_does_not_affect_serving_engines() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).0).await;
     env.deploy(&engine("a").class(CLASS)).await;
@@ -65,7 +65,7 @@ async fn an_invalid_class_stops_no_engine_that_serves() {
 
 /// A bad template is no reason not to let it go.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_class_that_is_being_deleted_is_not_validated() {
+async fn an_invalid_class_that_is_being_deleted_is_not_validated() {
     let env = TestEnv::start().await;
     env.create(&class(CLASS).bad().0).await;
     env.create(&bound("a").0).await;
@@ -80,7 +80,7 @@ async fn a_bad_class_that_is_being_deleted_is_not_validated() {
 
 /// As an admission policy does that applies to every write, also to objects that were stored before it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_class_that_nothing_may_be_written_to_has_a_status_all_the_same() {
+async fn an_invalid_class_is_reported_even_if_its_finalizer_is_rejected() {
     let env = TestEnv::without_operator().await;
     let proxy = Proxy::start(&env.cluster, env.kubeconfig());
     let refused = Fault::Answer {

@@ -57,7 +57,7 @@ async fn kubectl_shows_the_count_and_whether_the_class_can_be_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gauges_follow_the_class_and_go_with_it() {
+async fn gauges_show_the_state_of_the_class_and_are_removed_with_it() {
     let env = TestEnv::start_with(&[ALONE]).await;
     env.create(&class(CLASS).0).await;
     env.create(&class("refused").bad().0).await;

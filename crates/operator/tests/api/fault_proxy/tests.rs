@@ -116,7 +116,7 @@ async fn a_refused_request_is_not_forwarded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_is_cut_before_or_after_the_write_is_stored() {
+async fn a_connection_is_closed_before_or_after_the_write_is_stored() {
     let way = way().await;
     way.proxy.on(writes().named("before"), Fault::CutBefore);
     way.proxy.on(writes().named("after"), Fault::LoseResponse);
@@ -234,7 +234,7 @@ async fn a_watch_can_be_dead_from_its_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_says_when_to_come_back() {
+async fn a_rejected_request_has_a_retry_after() {
     let way = way().await;
     let fault = Fault::Answer {
         code: 429,

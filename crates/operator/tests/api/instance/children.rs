@@ -148,7 +148,7 @@ mod tests {
 
     /// Without this, a test in which nothing stays behind could not fail.
     #[tokio::test(flavor = "multi_thread")]
-    async fn whatever_is_there_is_listed() {
+    async fn the_inventory_lists_every_object() {
         let env = InstanceEnv::without_operator().await;
         assert_eq!(env.inventory().await, BTreeSet::new());
         let secret = env.create(&credentials("open sesame")).await;

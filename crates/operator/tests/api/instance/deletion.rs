@@ -50,7 +50,7 @@ impl InstanceEnv {
 #[case::as_usual(PropagationPolicy::Background)]
 #[case::with_what_it_owns_first(PropagationPolicy::Foreground)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_leaves_nothing_behind(#[case] policy: PropagationPolicy) {
+async fn a_deleted_instance_leaves_nothing_behind(#[case] policy: PropagationPolicy) {
     let env = InstanceEnv::start().await;
     let before = env.inventory().await;
     env.deploy(&minimal(MAIN)).await;
@@ -73,7 +73,7 @@ async fn with_the_database_of_another_owner_its_secret_stays() {
 
 /// Data and password of a database that was given up for another one belong to the instance all the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_exchanged_database_left_goes_too() {
+async fn data_of_a_replaced_internal_database_is_deleted_with_the_instance() {
     let env = InstanceEnv::start().await;
     env.create(&credentials("open sesame")).await;
     let before = env.inventory().await;
@@ -114,7 +114,7 @@ async fn an_instance_can_be_deleted_before_it_is_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_stays_as_long_as_engines_need_it() {
+async fn an_instance_is_not_deleted_while_engines_reference_it() {
     let env = InstanceEnv::start().await;
     let before = env.inventory().await;
     env.deploy(&minimal(MAIN)).await;
@@ -143,7 +143,7 @@ async fn an_instance_stays_as_long_as_engines_need_it() {
 
 /// What Kubernetes takes away by itself is not put back, which would go on for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_in_foreground_deletion_reports_the_engines_that_need_it() {
+async fn an_instance_in_foreground_deletion_reports_the_engines_that_reference_it() {
     let env = InstanceEnv::start().await;
     let before = env.inventory().await;
     env.deploy(&minimal(MAIN)).await;
@@ -161,7 +161,7 @@ async fn an_instance_in_foreground_deletion_reports_the_engines_that_need_it() {
 const HELD: &str = "example.com/hold";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_controller_holds_is_reported_and_left_behind() {
+async fn objects_with_foreign_finalizers_are_reported_and_left_behind() {
     let env = InstanceEnv::start().await;
     let before = env.inventory().await;
     env.deploy(&minimal(MAIN)).await;
@@ -198,7 +198,7 @@ async fn what_another_controller_holds_is_reported_and_left_behind() {
 
 /// The password is of no use without the data, nor the data without the password.
 #[tokio::test(flavor = "multi_thread")]
-async fn data_that_another_controller_holds_keeps_its_password_and_the_instance() {
+async fn a_foreign_finalizer_on_the_data_keeps_the_password_and_the_instance() {
     let env = InstanceEnv::start().await;
     let before = env.inventory().await;
     env.deploy(&minimal(MAIN)).await;
@@ -222,7 +222,7 @@ async fn data_that_another_controller_holds_keeps_its_password_and_the_instance(
 
 /// With `--cascade=orphan`, users say that they want to keep everything but the instance.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_is_to_leave_everything_behind_does() {
+async fn cascade_orphan_keeps_all_objects() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let everything = async || {
         let mut objects = env.children(MAIN).await;

@@ -77,7 +77,7 @@ fn components(metadata: &Value, gateway: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_specification_that_cannot_be_is_named_and_nothing_is_made_of_it() {
+async fn an_invalid_spec_is_reported_and_creates_nothing() {
     let env = InstanceEnv::start().await;
     let (metadata, gateway, _) = metadata_arguments();
     env.create(&instance(MAIN, &metadata, &gateway)).await;
@@ -98,7 +98,7 @@ async fn a_specification_that_cannot_be_is_named_and_nothing_is_made_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_left_alone_by_an_edit_that_cannot_be() {
+async fn an_invalid_edit_leaves_running_components_unchanged() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     for (metadata, gateway, path) in [metadata_arguments(), gateway_command()] {
         let (kind, component) = concerns(path);
@@ -121,7 +121,7 @@ async fn what_runs_is_left_alone_by_an_edit_that_cannot_be() {
 
 /// All faults of both components are reported at once, so that nobody has to find them one by one.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_fault_is_reported_at_once() {
+async fn all_violations_are_reported_at_once() {
     let env = InstanceEnv::start().await;
     let (metadata, _, first) = metadata_arguments();
     let (_, mut gateway, second) = gateway_command();

@@ -42,7 +42,7 @@ impl InstanceEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gauges_follow_the_instance_and_go_with_it() {
+async fn gauges_show_the_state_of_the_instance_and_are_removed_with_it() {
     let env = InstanceEnv::start().await;
     env.create(&credentials("open sesame")).await;
     let ready = env.deploy(&minimal(MAIN)).await;

@@ -30,7 +30,7 @@ fn is_ulid(id: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_least_manifest_becomes_an_instance_with_an_engine() {
+async fn the_minimal_example_provisions_an_instance_with_an_engine() {
     let env = InstanceEnv::start().await;
     env.apply(MINIMAL);
     let instance = env.wait_for_phase(MAIN, InstancePhase::Ready).await;
@@ -56,7 +56,7 @@ async fn the_least_manifest_becomes_an_instance_with_an_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_manifest_for_production_becomes_an_instance() {
+async fn the_production_example_provisions_an_instance() {
     let env = InstanceEnv::start().await;
     env.apply(PRODUCTION);
     env.wait_for_phase("production", InstancePhase::Ready).await;
@@ -80,7 +80,7 @@ async fn the_manifest_for_production_becomes_an_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_manifest_for_a_database_of_ones_own_becomes_an_instance() {
+async fn the_example_with_an_external_database_provisions_an_instance() {
     let env = InstanceEnv::start().await;
     env.apply(EXTERNAL);
     env.wait_for_phase("external", InstancePhase::Ready).await;
@@ -169,7 +169,7 @@ async fn kubectl_shows_what_matters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_identity_is_kept_for_good() {
+async fn the_id_of_an_instance_never_changes() {
     let mut env = InstanceEnv::start().await;
     let mut ids = Vec::new();
     for (name, given) in [("unnamed", None), ("empty", Some("")), ("named", Some("our-account"))] {

@@ -57,7 +57,7 @@ impl InstanceEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_cannot_be_pulled_is_not_ready_and_the_old_one_serves_on() {
+async fn old_gateway_pods_keep_serving_if_the_new_image_cannot_be_pulled() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let old = env.serving_images().await;
     assert_eq!(old.len(), 2);
@@ -118,7 +118,7 @@ async fn a_rollout_of_the_gateway_never_leaves_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_can_be_scaled_to_nothing_and_back() {
+async fn a_gateway_can_be_scaled_to_zero_and_back() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     env.edit_instance(MAIN, json!({ "spec": { "gateway": { "replicas": 0 } } }))
         .await;
@@ -136,7 +136,7 @@ async fn a_gateway_can_be_scaled_to_nothing_and_back() {
 
 /// Who waits for `Ready` after an edit, waits for what the edit asks for.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_metadata_service_is_ready_again_only_when_it_is_the_new_one() {
+async fn an_edited_metadata_service_is_ready_only_when_its_new_pod_is_ready() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let history = StatusHistory::of(&env, MAIN).await;
     let containers = json!([{ "name": "metadata", "image": "registry.example/metadata:2" }]);

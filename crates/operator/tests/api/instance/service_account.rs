@@ -45,7 +45,7 @@ impl InstanceEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_of_a_user_takes_the_place_of_ours_and_gives_it_back() {
+async fn a_service_account_of_a_user_replaces_the_one_of_the_operator_until_it_is_removed() {
     let env = InstanceEnv::start().await;
     env.create(&account("theirs")).await;
     let template = json!({ "spec": { "serviceAccountName": "theirs" } });
@@ -68,7 +68,7 @@ async fn an_account_of_a_user_takes_the_place_of_ours_and_gives_it_back() {
 
 /// The account is not one of a user only because a user writes its name down.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_names_our_account_gets_ours() {
+async fn naming_the_default_account_keeps_the_one_of_the_operator() {
     let env = InstanceEnv::start().await;
     let template = json!({ "spec": { "serviceAccountName": "main-gateway" } });
     let desired = instance(MAIN, &json!({}), &json!({ "template": template }));

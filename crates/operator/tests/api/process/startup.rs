@@ -277,7 +277,7 @@ fn nested_engine(name: &str, levels: usize) -> String {
 
 /// Needs a cluster of its own, since it takes definitions away and loosens them.
 #[tokio::test(flavor = "multi_thread")]
-async fn definitions_may_come_later_and_a_malformed_object_stalls_nothing() {
+async fn crds_can_be_created_later_and_a_malformed_object_stalls_nothing() {
     let _alone = CONTROL_PLANES.write().await;
     let cluster = Cluster::start(Options::default()).await.unwrap();
     let kubeconfig = service_account(&cluster).await;

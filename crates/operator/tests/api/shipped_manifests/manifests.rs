@@ -27,7 +27,7 @@ pub(super) fn documents<const COUNT: usize>(manifest: &str) -> [Value; COUNT] {
 #[case::webhooks(WEBHOOKS)]
 #[case::operator(OPERATOR)]
 #[tokio::test]
-async fn the_manifests_are_accepted_as_they_are(#[case] manifest: &str) {
+async fn the_api_server_accepts_the_manifests(#[case] manifest: &str) {
     let cluster = Cluster::attach();
     // For the namespace.
     prepare(&cluster).await;
@@ -55,7 +55,7 @@ fn warnings(env: &PolicyEnv, policy: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_expressions_of_the_policy_suit_the_definition_of_engines() {
+async fn the_expressions_of_the_policy_match_the_schema_of_engines() {
     let env = PolicyEnv::start().await;
     assert_eq!(warnings(&env, &env.namespace), Value::Null);
     let misspelt =
@@ -150,7 +150,7 @@ fn identifying(columns: [&str; 5]) -> Value {
 }
 
 #[test]
-fn the_webhooks_are_those_of_the_table() {
+fn the_webhook_manifest_contains_exactly_the_expected_webhooks() {
     let [service, validating, mutating] = documents(WEBHOOKS);
     assert_eq!(validating["kind"], "ValidatingWebhookConfiguration");
     assert_eq!(validating["webhooks"], json!(VALIDATING.map(with_match_conditions)));
@@ -168,7 +168,7 @@ fn the_webhooks_are_those_of_the_table() {
 
 /// The file cannot take the key from where the code has it.
 #[test]
-fn the_policy_spells_the_wake_annotation_as_the_operator_does() {
+fn the_policy_and_the_operator_use_the_same_wake_annotation() {
     let [policy, _] = documents(POLICY);
     let validations = policy["spec"]["validations"].as_array().unwrap();
     for validation in validations {

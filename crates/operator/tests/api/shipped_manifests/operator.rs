@@ -43,7 +43,7 @@ fn dry_run(cluster: &Cluster, namespace: &str, template: &Value) -> localkube::R
 }
 
 #[tokio::test]
-async fn pods_of_the_operator_may_run_where_the_strictest_standard_is_enforced() {
+async fn pods_of_the_operator_pass_the_standard_restricted() {
     let cluster = Cluster::attach();
     let namespace = restricted(&cluster).await;
     dry_run(&cluster, &namespace, &template()).unwrap();
@@ -62,7 +62,7 @@ fn port(template: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn the_flags_are_known_and_open_the_ports_that_are_named() {
+fn the_flags_are_valid_and_open_the_declared_ports() {
     let template = template();
     let container = &template["spec"]["containers"][0];
     let arguments = container["args"].as_array().unwrap().iter();
@@ -86,7 +86,7 @@ fn the_flags_are_known_and_open_the_ports_that_are_named() {
 }
 
 #[test]
-fn the_service_of_the_webhooks_leads_to_the_pods() {
+fn the_webhook_service_selects_the_pods() {
     let [service, _validating, _mutating]: [Value; 3] = documents(WEBHOOKS);
     let template = template();
     for (label, value) in service["spec"]["selector"].as_object().unwrap() {

@@ -165,7 +165,7 @@ async fn a_pod_that_does_not_run_says_why(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_holds_on_serves_until_it_is_released() {
+async fn a_pod_whose_termination_is_held_serves_until_it_is_released() {
     let env = TestEnv::without_operator().await;
     env.node.set_behaviour(&env.namespace, "a", Behaviour::HoldTermination);
     env.create(&stateful_set("a", 1)).await;
@@ -185,7 +185,7 @@ async fn a_pod_that_holds_on_serves_until_it_is_released() {
 #[case::empty(Answer::Empty, "200", "Content-Length: 0\r\n")]
 #[case::text(Answer::Text("nonsense".to_owned()), "200", "nonsense")]
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_answered_as_ordered(#[case] answer: Answer, #[case] status: &str, #[case] contained: &str) {
+async fn metrics_are_served_as_instructed(#[case] answer: Answer, #[case] status: &str, #[case] contained: &str) {
     let env = TestEnv::without_operator().await;
     env.create(&stateful_set("a", 1)).await;
     let pod = env.wait_for_pod("a-0", "is ready", is_ready).await;

@@ -4,8 +4,8 @@ use kube::api::DeleteParams;
 use rstest::rstest;
 
 use super::certificates;
+use crate::admission::client::eventually;
 use crate::admission::manifests::{ENGINE, engine};
-use crate::admission::objects::eventually;
 use crate::admission::testenv::AdmissionEnv;
 use crate::admission::traffic::Traffic;
 
@@ -28,7 +28,7 @@ async fn a_ca_bundle_that_is_edited_by_hand_is_restored(#[case] bundle: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_deleted_comes_back_without_a_failed_admission() {
+async fn a_deleted_secret_is_recreated_without_a_failed_admission() {
     // A new certificate is not served before its authority is known everywhere, which takes longer the longer it lasts.
     let env = AdmissionEnv::start_with(&["--webhook-cert-validity=3m"]).await;
     env.has(&[engine(ENGINE)]).await;

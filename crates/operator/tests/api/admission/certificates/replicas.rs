@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::SERVING;
+use crate::admission::client::eventually;
 use crate::admission::manifests::{ENGINE, engine};
-use crate::admission::objects::eventually;
 use crate::admission::testenv::{AdmissionEnv, Replica};
 use crate::admission::traffic::Traffic;
 use crate::support::tls::{connect, trusted};
@@ -50,7 +50,7 @@ impl AdmissionEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_stands_by_answers_as_the_leader_does_and_without_it() {
+async fn a_standby_serves_the_webhooks_with_and_without_a_leader() {
     let mut env = AdmissionEnv::bare().await;
     let lease = unique("admission");
     let flags = ["--leader-elect=true", "--lease-name", &lease, "--lease-duration=5s"];

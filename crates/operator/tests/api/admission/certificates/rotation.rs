@@ -1,8 +1,8 @@
 //! Certificates are rotated under load.
 
 use super::certificates;
+use crate::admission::client::eventually;
 use crate::admission::manifests::{ENGINE, engine};
-use crate::admission::objects::eventually;
 use crate::admission::testenv::AdmissionEnv;
 use crate::admission::traffic::Traffic;
 use crate::support::tls::{connect, trusted};
@@ -17,7 +17,7 @@ const ANSWERED: (&str, [&str; 2]) = (
 );
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_rotations_under_load_go_by_without_a_failed_admission() {
+async fn no_admission_fails_during_ten_rotations_under_load() {
     let env = AdmissionEnv::start_with(&["--webhook-cert-validity=12s"]).await;
     env.has_instance().await;
     env.has(&[engine(ENGINE)]).await;

@@ -6,7 +6,7 @@ use std::path::Path;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::admission::objects::eventually;
+use crate::admission::client::eventually;
 use crate::admission::testenv::AdmissionEnv;
 use crate::support::tls::{connect, trusted};
 
@@ -50,7 +50,7 @@ impl Supplier {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn supplied_certificates_are_served_and_followed() {
+async fn supplied_certificates_are_reloaded_and_invalid_ones_ignored() {
     let (mut env, supplier) = (AdmissionEnv::bare().await, Supplier::new());
     let first = supplier.supply();
     env.start_replica(&["--webhook-cert-dir", supplier.path().to_str().unwrap()]);

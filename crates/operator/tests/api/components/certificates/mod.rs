@@ -17,7 +17,7 @@ use crate::components::operator_client;
 const LONG: Duration = Duration::from_hours(24);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_leader_makes_a_certificate_that_every_replica_serves() {
+async fn the_first_leader_issues_a_certificate_that_every_replica_serves() {
     let mut env = CertificateEnv::new(LONG).await;
     env.configure().await;
     let [one, other] = [env.serve().await, env.serve().await];
@@ -33,7 +33,7 @@ async fn the_first_leader_makes_a_certificate_that_every_replica_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rotations_go_by_without_a_failed_connection() {
+async fn no_connection_fails_during_rotations() {
     let mut env = CertificateEnv::new(Duration::from_secs(15)).await;
     env.configure().await;
     let servers = [env.serve().await, env.serve().await];
@@ -82,7 +82,7 @@ async fn a_damaged_secret_is_recreated_while_both_authorities_are_trusted(#[case
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn authorities_that_are_damaged_in_the_secret_come_back_from_the_webhooks() {
+async fn damaged_cas_in_the_secret_are_restored_from_the_webhook_configurations() {
     let mut env = CertificateEnv::new(LONG).await;
     env.configure().await;
     let server = env.serve().await;

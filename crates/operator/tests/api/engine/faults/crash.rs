@@ -49,7 +49,7 @@ async fn killed_at(n: usize) -> Option<FinalState> {
 /// Whichever write is the last one, the next operator ends where an undisturbed one does: stable, one generation, the
 /// route at it, nothing left over, no generation skipped, and no invariant violated on the way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn killed_after_any_write_the_next_operator_ends_in_the_same_place() {
+async fn an_operator_killed_after_any_write_converges_after_restart() {
     let expected = undisturbed().await;
     let (next, last) = (AtomicUsize::new(1), OnceCell::new());
     let worker = async || {

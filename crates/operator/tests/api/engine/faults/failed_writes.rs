@@ -22,10 +22,7 @@ use crate::support::SOON;
 #[case::unavailable(answer(503), 1)]
 #[case::reset(Fault::CutBefore, 1)]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_whose_every_write_fails_at_first_ends_as_if_none_had(
-    #[case] fault: Fault,
-    #[case] in_a_row: usize,
-) {
+async fn an_operator_converges_if_every_write_fails_at_first(#[case] fault: Fault, #[case] in_a_row: usize) {
     let proxied = ProxiedEnv::start().await;
     let rule = proxied.proxy.on(writes().in_a_row(in_a_row, 0), fault);
     proxied.deploy_and_change().await;
@@ -71,7 +68,7 @@ async fn a_rejected_write_is_retried_no_sooner_than_retry_after() {
 #[case::of_a_child("statefulsets")]
 #[case::of_the_engine("fireboltengines")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_is_never_answered_is_given_up_on(#[case] resource: &str) {
+async fn a_write_without_a_response_times_out_and_is_retried(#[case] resource: &str) {
     let proxied = ProxiedEnv::start().await;
     let name = if resource == "statefulsets" { "a-g0" } else { ENGINE };
     let rule = proxied.proxy.on(writes().of(resource).named(name).next(1), Fault::Hold);
@@ -118,7 +115,7 @@ const SILENT: usize = 40;
 /// A wake is not stuck behind other work: every worker waits for an answer, many engines wait for a worker, and the
 /// wake overtakes them all. In the order of arrival, each of the others would have had its turn first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wake_overtakes_engines_that_get_no_answer() {
+async fn a_wake_request_overtakes_engines_whose_writes_get_no_response() {
     let proxied = ProxiedEnv::start().await;
     let stopped = engine(ENGINE).replicas(0).auto_stop(slow_to_stop(1));
     proxied.env.create(&stopped.0).await;

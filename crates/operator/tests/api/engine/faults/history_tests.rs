@@ -90,7 +90,7 @@ fn a_violation_is_found_where_it_happens(#[case] test: Story, #[case] invariant:
 }
 
 #[test]
-fn a_rollout_as_it_should_be_violates_nothing() {
+fn a_correct_rollout_violates_no_invariant() {
     let test = Story::serving()
         .status("creating", 1, 0, None)
         .generation(1, false)
@@ -106,7 +106,7 @@ fn a_rollout_as_it_should_be_violates_nothing() {
 }
 
 #[test]
-fn all_of_an_engine_may_go_with_it() {
+fn a_deleted_engine_may_lose_all_its_objects() {
     let deleted = json!({"metadata": {"uid": "engine", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let test = Story::serving()
         .put("FireboltEngine", "a", &deleted)

@@ -191,7 +191,7 @@ mod tests {
 
     /// The administrator plays an operator: at first a good one, then one that routes to pods that are not there.
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_happens_in_a_cluster_is_seen_and_validated() {
+    async fn invariants_are_checked_against_live_changes() {
         let env = TestEnv::without_operator().await;
         let invariants = Invariants::watch(&env.cluster, &env.namespace, ENGINE).await;
         env.create(&engine(ENGINE).0).await;

@@ -92,7 +92,7 @@ async fn a_leader_that_was_paused_while_switching_writes_nothing_when_it_resumes
 
 /// The leader is unknown for a moment; the rollout completes, and only one operator works on it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_deleted_while_switching_costs_nothing() {
+async fn a_deleted_lease_does_not_disturb_a_switch() {
     let _quiet = CONTROL_PLANES.read().await;
     let operators = TwoOperators::start().await;
     let rule = hold_at(&operators.leading, EnginePhase::Switching);
@@ -124,7 +124,7 @@ async fn a_lease_that_is_deleted_while_switching_costs_nothing() {
 
 /// The outage is shorter than the lease duration, and the leader continues the rollout. Needs a cluster of its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_restarts_while_switching_costs_nothing() {
+async fn an_api_server_restart_does_not_disturb_a_switch() {
     let _alone = CONTROL_PLANES.write().await;
     let cluster = Cluster::start(Options::default()).await.unwrap();
     let proxy = Proxy::start(&cluster, &prepare(&cluster).await);

@@ -46,7 +46,7 @@ async fn settle(proxied: &ProxiedEnv, generation: i64) {
 /// route leads to ready pods, generations are neither skipped nor doubled; and once the cache moves, the rollout ends.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cache_that_lags_delays_a_rollout_and_breaks_nothing(
+async fn a_stale_cache_delays_a_rollout_and_violates_no_invariant(
     #[values("statefulsets", "services", "configmaps", "pods", "fireboltengines")] kind: &str,
 ) {
     let proxied = ProxiedEnv::deployed().await;
@@ -65,7 +65,7 @@ async fn a_cache_that_lags_delays_a_rollout_and_breaks_nothing(
 /// A cache that is behind when the user edits, and is filled anew while it is.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_that_starts_with_old_caches_breaks_nothing(
+async fn an_operator_that_starts_with_stale_caches_violates_no_invariant(
     #[values("statefulsets", "services", "configmaps", "pods", "fireboltengines")] kind: &str,
 ) {
     let mut proxied = ProxiedEnv::deployed().await;
@@ -84,7 +84,7 @@ async fn an_operator_that_starts_with_old_caches_breaks_nothing(
 #[case::closed(Disturbance::End)]
 #[case::too_old(Disturbance::Gone)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_ends_in_the_middle_of_a_rollout_is_taken_up_again(#[case] disturbance: Disturbance) {
+async fn a_watch_that_ends_during_a_rollout_is_restarted(#[case] disturbance: Disturbance) {
     let proxied = ProxiedEnv::deployed().await;
     for (generation, held) in (1..).zip(PHASES) {
         let rule = proxied.hold_at(held);
@@ -102,7 +102,7 @@ async fn a_watch_that_ends_in_the_middle_of_a_rollout_is_taken_up_again(#[case] 
 
 /// A connection that dies without a word is noticed by its silence, and nothing but time is lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_that_fall_silent_are_given_up_on() {
+async fn watches_without_events_are_restarted() {
     let proxied = ProxiedEnv::deployed().await;
     for kind in KINDS {
         assert!(

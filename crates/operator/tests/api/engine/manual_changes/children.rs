@@ -93,7 +93,7 @@ async fn is_routed(env: &TestEnv, generation: i64) {
 /// ready pods after the repair, and the children end as without the change.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_a_user_changed_is_repaired_in_every_phase(
+async fn changed_config_maps_and_services_are_repaired_in_every_phase(
     #[values(Creating, Switching, Draining, Cleaning, Stable, Stopped)] phase: EnginePhase,
     #[values(Act::Edit, Act::Delete)] act: Act,
 ) {
@@ -146,7 +146,7 @@ fn unrouted(mut shape: serde_json::Value) -> serde_json::Value {
 #[case::stopped_edit(Stopped, Act::Edit, 1)]
 #[case::stopped_delete(Stopped, Act::Delete, 1)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_that_a_user_changed_is_replaced_in_every_phase(
+async fn a_changed_stateful_set_is_replaced_in_every_phase(
     #[case] phase: EnginePhase,
     #[case] act: Act,
     #[case] ends_with: i64,
@@ -183,7 +183,7 @@ async fn a_set_that_a_user_changed_is_replaced_in_every_phase(
 /// without the change and without another generation; the drain still waits for old queries.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_generation_that_a_user_changed_disturbs_no_rollout(
+async fn changes_of_the_old_generation_do_not_disturb_a_rollout(
     #[values(Creating, Switching, Draining, Cleaning)] phase: EnginePhase,
     #[values(Act::Edit, Act::Delete)] act: Act,
 ) {
@@ -209,7 +209,9 @@ async fn an_old_generation_that_a_user_changed_disturbs_no_rollout(
 /// the old one has all of its pods, and the old one is not deleted.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_that_a_user_scaled_to_zero_gets_no_queries(#[values(Switching, Draining, Cleaning)] phase: EnginePhase) {
+async fn a_stateful_set_scaled_to_zero_by_a_user_gets_no_queries(
+    #[values(Switching, Draining, Cleaning)] phase: EnginePhase,
+) {
     let held = HeldEngine::of(phase).await;
     let env = held.env();
     let (before, serving) = (shape(env, 1).await.unwrap(), pods(env, 0).await);

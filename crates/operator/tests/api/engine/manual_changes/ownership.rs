@@ -74,7 +74,7 @@ async fn essence<K: Namespaced>(proxied: &ProxiedEnv, name: &str) -> Option<Valu
 /// overwritten, during a rollout and during the deletion of the engine; the engine continues in another generation.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_child_that_was_taken_away_is_left_alone_and_the_engine_goes_on_without_it(
+async fn a_child_without_owner_reference_is_left_alone_and_the_engine_starts_a_new_generation(
     #[values(Child::Set, Child::Config, Child::Headless)] child: Child,
 ) {
     let proxied = ProxiedEnv::deployed().await;
@@ -98,7 +98,7 @@ async fn a_child_that_was_taken_away_is_left_alone_and_the_engine_goes_on_withou
 /// operator no cache contains it. It is not changed, and the engine continues in the generation after it.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_is_taken_costs_a_generation(
+async fn a_foreign_object_with_a_child_name_skips_a_generation(
     #[values(0, 1)] generation: i64,
     #[values(Child::Set, Child::Config, Child::Headless)] child: Child,
 ) {
@@ -143,7 +143,7 @@ async fn foreign<K: Namespaced>(env: &TestEnv, name: &str, spec: Value) -> Optio
 /// The owner references of the routing Service are removed. It is left alone and reported as the reason why the engine
 /// is not ready; once it is deleted, the operator creates another one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_routing_service_that_was_taken_away_is_named_and_replaced_once_it_is_gone() {
+async fn a_routing_service_without_owner_reference_is_reported_and_replaced_once_it_is_deleted() {
     let proxied = ProxiedEnv::deployed().await;
     let env = &proxied.env;
     Child::Routing.edit(&proxied, json!({ "ownerReferences": null })).await;
@@ -163,7 +163,7 @@ async fn a_routing_service_that_was_taken_away_is_named_and_replaced_once_it_is_
 #[case::unlabelled(json!({}))]
 #[case::labelled(json!({ "firebolt.io/engine": ENGINE }))]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_of_another_owner_holds_the_rollout_until_it_is_gone(#[case] labels: Value) {
+async fn a_service_of_another_owner_blocks_the_rollout_until_it_is_deleted(#[case] labels: Value) {
     let proxied = ProxiedEnv::start().await;
     let env = &proxied.env;
     let service = json!({
@@ -188,7 +188,7 @@ async fn a_service_of_another_owner_holds_the_rollout_until_it_is_gone(#[case] l
 /// the engine does not wait for it forever: the child stays, everything else is deleted.
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finalizer_of_another_owner_is_reported_and_does_not_hold_the_engine(
+async fn a_foreign_finalizer_is_reported_and_does_not_block_the_deletion_of_the_engine(
     #[values(Child::Set, Child::Config, Child::Headless, Child::Routing)] child: Child,
 ) {
     let proxied = ProxiedEnv::deployed().await;

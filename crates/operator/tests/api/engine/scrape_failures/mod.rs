@@ -165,7 +165,7 @@ async fn a_failing_scrape_blocks_the_end_of_the_drain_until_it_succeeds() {
 /// An engine is not stopped on missing data. It stays for several idle timeouts, and stops once scrapes show that it is
 /// idle.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failing_scrape_stops_no_engine() {
+async fn an_engine_is_not_stopped_while_scrapes_fail() {
     let env = TestEnv::start().await;
     let mut cases: Vec<_> = scrape_failures()
         .into_iter()

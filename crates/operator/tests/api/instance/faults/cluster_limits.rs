@@ -27,7 +27,7 @@ impl InstanceEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_that_leaves_no_room_is_reported_in_the_words_of_the_api_server() {
+async fn an_exceeded_quota_is_reported_with_the_message_of_the_api_server() {
     use InstanceCondition::{GatewayReady, MetadataReady};
     let quotas = [
         (
@@ -151,7 +151,7 @@ impl InstanceEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_that_are_missing_are_reported_and_used_once_they_are_given() {
+async fn missing_permissions_are_reported_and_used_once_they_are_granted() {
     let env = InstanceEnv::without_operator().await;
     let (_operator, rules) = limited(&env).await;
     // In the order in which they are needed.
@@ -176,7 +176,7 @@ async fn rights_that_are_missing_are_reported_and_used_once_they_are_given() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_right_that_is_taken_away_is_reported_and_used_once_it_is_back() {
+async fn a_revoked_permission_is_reported_and_used_once_it_is_granted_again() {
     let env = InstanceEnv::without_operator().await;
     let (_operator, rules) = limited(&env).await;
     env.deploy(&minimal(MAIN)).await;

@@ -167,7 +167,7 @@ impl InstanceEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn engines_wait_for_the_metadata_service_and_go_on_at_once() {
+async fn engines_wait_for_the_metadata_service_and_continue_at_once() {
     let env = InstanceEnv::start().await;
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Unready);
     env.create(&minimal(MAIN)).await;

@@ -172,7 +172,7 @@ impl CrashEnv {
 /// Whichever write is the last one of an operator, the next one makes of the instance what an undisturbed one does, and
 /// clears it away without leaving anything behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn killed_after_any_write_the_next_operator_ends_in_the_same_place() {
+async fn an_operator_killed_after_any_write_converges_after_restart() {
     let mut undisturbed = CrashEnv::new().await;
     undisturbed.start_operator();
     undisturbed.provision().await;

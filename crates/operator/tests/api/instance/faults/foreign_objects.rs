@@ -65,7 +65,7 @@ impl InstanceEnv {
 /// For each object that we make, an instance whose object of that name belongs to another owner: every other one with labels
 /// of ours, as if it were copied.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_of_another_owner_is_named_left_alone_and_awaited() {
+async fn an_object_of_another_owner_is_reported_and_left_alone_until_it_is_deleted() {
     let env = InstanceEnv::start().await;
     let children: Vec<_> = CHILDREN.into_iter().filter(|(kind, _, _)| *kind != "Secret").collect();
     let mut in_the_way = Vec::new();
@@ -100,7 +100,7 @@ async fn an_object_of_another_owner_is_named_left_alone_and_awaited() {
 
 /// An object of ours that was given away belongs to another owner.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_was_taken_away_is_left_alone() {
+async fn an_object_without_owner_reference_is_left_alone() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     env.merge(
         "ConfigMap",
@@ -124,7 +124,7 @@ async fn an_object_that_was_taken_away_is_left_alone() {
 
 /// With the name of our Secret, a user can bring a password.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_of_another_owner_under_our_name_is_used_if_it_can_be() {
+async fn a_secret_of_another_owner_with_the_expected_name_is_used_if_it_is_valid() {
     let env = InstanceEnv::start().await;
     let data = json!({ "username": "firebolt", "password": "theirs" });
     let theirs = env

@@ -38,7 +38,7 @@ fn replaceable() -> impl Iterator<Item = (&'static str, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_deleted_comes_back() {
+async fn deleted_objects_are_recreated() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     for (kind, name) in replaceable() {
         let old = env.remove(kind, &name).await;
@@ -48,7 +48,7 @@ async fn whatever_is_deleted_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_comes_back_if_everything_is_deleted_at_once() {
+async fn all_objects_are_recreated_if_all_are_deleted_at_once() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let mut all = Vec::new();
     for (kind, name) in replaceable() {
@@ -98,7 +98,7 @@ fn foreign_values() -> Vec<(&'static str, &'static str, &'static str, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_changed_is_put_right() {
+async fn changed_objects_are_repaired() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     for (kind, rest, path, theirs) in foreign_values() {
         let name = format!("{MAIN}-{rest}");
@@ -112,7 +112,7 @@ async fn whatever_is_changed_is_put_right() {
 
 /// Without labels, nothing tells the operator that an object is ours; it finds out when it makes another.
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_that_are_taken_away_are_put_back() {
+async fn removed_labels_are_restored() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     for (kind, name) in replaceable() {
         let before = env.known(kind, &name).await;
@@ -126,7 +126,7 @@ async fn labels_that_are_taken_away_are_put_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_add_stays() {
+async fn fields_added_by_others_are_kept() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let note =
         json!({ "metadata": { "annotations": { "example.com/note": "theirs" }, "labels": { "team": "theirs" } } });
@@ -203,7 +203,7 @@ fn template(container: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_removed_from_the_specification_goes() {
+async fn fields_removed_from_the_spec_are_removed_from_the_objects() {
     let env = InstanceEnv::start().await;
     let desired = instance(
         MAIN,

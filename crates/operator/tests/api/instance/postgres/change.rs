@@ -47,7 +47,7 @@ impl InstanceEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_may_change_and_change_back_while_no_engine_needs_it() {
+async fn the_database_can_change_and_change_back_while_no_engine_references_the_instance() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     env.create(&credentials("open sesame")).await;
     let (secret, claim): (Secret, PersistentVolumeClaim) = (env.the(SECRET).await, env.the(CLAIM).await);
@@ -62,7 +62,7 @@ async fn a_database_may_change_and_change_back_while_no_engine_needs_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_an_engine_needs_may_not_be_exchanged() {
+async fn an_internal_database_is_not_replaced_while_an_engine_references_the_instance() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     env.create(&credentials("open sesame")).await;
     env.create(&engine_of(MAIN, "a").0).await;
@@ -91,7 +91,7 @@ async fn a_database_that_an_engine_needs_may_not_be_exchanged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_external_database_that_an_engine_needs_may_not_be_exchanged() {
+async fn an_external_database_is_not_replaced_while_an_engine_references_the_instance() {
     let env = InstanceEnv::start().await;
     env.create(&credentials("open sesame")).await;
     env.deploy(&instance(MAIN, &json!({ "postgres": external() }), &json!({})))

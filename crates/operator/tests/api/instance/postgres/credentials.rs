@@ -120,7 +120,7 @@ async fn credentials_that_were_changed_by_hand_are_reported_and_never_overwritte
 
 /// Neither the data nor the password of the instance before it: it is a new one.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_comes_back_does_not_find_the_old_password() {
+async fn a_recreated_instance_gets_a_new_password() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let first = env.password(SECRET).await;
     env.delete::<FireboltInstance>(MAIN).await;

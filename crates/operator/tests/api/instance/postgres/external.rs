@@ -44,7 +44,7 @@ impl InstanceEnv {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_missing_is_named_and_awaited() {
+async fn a_missing_secret_is_reported_and_used_once_it_exists() {
     let env = InstanceEnv::start().await;
     env.create(&with_external()).await;
     let observed = env
@@ -64,7 +64,7 @@ async fn a_secret_that_is_missing_is_named_and_awaited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_lacks_something_is_named_with_what_it_lacks() {
+async fn a_secret_without_a_required_key_is_reported_with_the_key() {
     let env = InstanceEnv::start().await;
     let data = json!({ "password": "p", "user": "u" });
     env.create(&secret(CREDENTIALS, &data)).await;
@@ -141,7 +141,7 @@ async fn only_a_change_of_the_credentials_restarts_the_metadata_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_lost_is_reported_and_nothing_is_taken_down_for_it() {
+async fn a_deleted_secret_is_reported_and_running_components_are_kept() {
     let env = InstanceEnv::start().await;
     env.create(&credentials("open sesame")).await;
     env.deploy(&with_external()).await;
@@ -160,7 +160,7 @@ async fn a_secret_that_is_lost_is_reported_and_nothing_is_taken_down_for_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_secret_is_followed_from_the_moment_it_is_named() {
+async fn after_an_edit_the_instance_uses_the_new_secret_and_its_changes() {
     let env = InstanceEnv::start().await;
     env.create(&credentials("first")).await;
     env.create(&secret("another", &json!({ "username": "u", "password": "second" })))

@@ -90,7 +90,7 @@ async fn a_pod_that_is_deleted_during_the_drain_is_scraped_until_it_is_gone() {
 /// The StatefulSet controller replaces a deleted pod. Clients that know the address of the new pod can send it queries,
 /// so it is scraped too.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_successor_of_a_deleted_pod_is_scraped_too() {
+async fn the_replacement_of_a_deleted_pod_is_scraped_too() {
     let env = TestEnv::start().await;
     let invariants = Invariants::watch(&env.cluster, &env.namespace, "a").await;
     env.deploy(&engine("a").replicas(2)).await;
@@ -138,7 +138,7 @@ async fn a_pod_that_is_lost_with_its_node_counts_as_drained(#[case] lost: Value)
 /// Flapping readiness of a stable engine starts no generation and does not change the route; each change costs at most
 /// one write of the status, and nothing else.
 #[tokio::test(flavor = "multi_thread")]
-async fn flapping_pods_of_a_stable_engine_cost_status_writes_only() {
+async fn flapping_pods_of_a_stable_engine_cause_only_status_writes() {
     let env = TestEnv::start().await;
     let invariants = Invariants::watch(&env.cluster, &env.namespace, "a").await;
     env.deploy(&engine("a").replicas(2)).await;

@@ -5,7 +5,7 @@ use std::path::Path;
 use firebolt_api::key::Annotation;
 use serde_json::json;
 
-use crate::shipped_manifests::allowed::wake;
+use crate::shipped_manifests::policy_allowed::wake;
 use crate::shipped_manifests::testenv::{ACCOUNT, BARE, FOREIGN, FULL, PolicyEnv};
 use crate::support::namespace;
 
@@ -127,7 +127,7 @@ async fn a_gateway_changes_nothing_but_the_wake_annotation() {
 }
 
 #[tokio::test]
-async fn a_gateway_with_every_right_has_no_other_way_either() {
+async fn a_gateway_with_every_permission_is_still_denied_other_commands() {
     let env = PolicyEnv::start().await;
     let itself = format!("--serviceaccount={}:{ACCOUNT}", env.namespace);
     env.grant_everything(&[(&env.gateway, &itself)]);
@@ -138,7 +138,7 @@ async fn a_gateway_with_every_right_has_no_other_way_either() {
 }
 
 #[tokio::test]
-async fn a_wake_is_not_taken_back() {
+async fn a_gateway_cannot_remove_a_wake_request() {
     let env = PolicyEnv::start().await;
     let withdrawn = json!({ "metadata": { "annotations": { Annotation::WakeRequested.key(): null } } }).to_string();
     for engine in [FULL, BARE] {

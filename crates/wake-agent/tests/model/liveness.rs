@@ -1,4 +1,4 @@
-//! The best case, in which every held request has to be released: the liveness of the model.
+//! Liveness: if every operation succeeds and the engine starts, every held request is released in time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::checker::{Checked, Violation, violation};
 use crate::engine::NAME;
 use crate::world::{HOLD_TIMEOUT, Step, World};
 
-/// The time of the best case: a retried patch, and then a final probe.
-const BEST_CASE: Duration = Duration::from_millis(800);
+/// The time that this takes: a retried patch, and then a final probe.
+const FAIR_TIME: Duration = Duration::from_millis(800);
 
 /// Every history of a world.
 pub(crate) struct Histories;
 
 /// Every operation succeeds, and the engine starts.
 #[derive(Hash)]
-pub(crate) struct BestCase {
+pub(crate) struct FairRun {
     world: World,
     /// The requests that have to be released.
     patient: Vec<WaiterId>,
@@ -26,7 +26,7 @@ pub(crate) struct BestCase {
 
 impl Model for Histories {
     type State = World;
-    type FairRun = BestCase;
+    type FairRun = FairRun;
     type Violation = Violation;
 
     const FAIR_STEPS: usize = 200;
@@ -35,21 +35,21 @@ impl Model for Histories {
         world.steps()
     }
 
-    fn fair_run(&self, world: &World) -> BestCase {
+    fn fair_run(&self, world: &World) -> FairRun {
         let engine = &world.engine;
         // A stop that is not listed yet is noticed with the next list, which may be too late.
         let noticed = engine.running || engine.wake_requested.is_some() || !world.checker.is_listed_running(NAME);
         let hopeful = engine.exists && engine.auto_stop && noticed;
-        let mut patient = world.checker.patient(world.now, BEST_CASE);
+        let mut patient = world.checker.patient(world.now, FAIR_TIME);
         patient.retain(|_| hopeful);
         let world = world.clone();
-        BestCase { world, patient }
+        FairRun { world, patient }
     }
 
     /// Every operation in flight succeeds, and time passes until a timer expires. In the terminal state no request is
     /// held.
-    fn advance(&self, run: &mut BestCase) -> Checked<Progress> {
-        let BestCase { world, patient } = run;
+    fn advance(&self, run: &mut FairRun) -> Checked<Progress> {
+        let FairRun { world, patient } = run;
         let mut answers = BTreeMap::new();
         world.help(&mut answers)?;
         let due = world.checker.state.wake_at().expect("the state machine has started");
@@ -68,7 +68,7 @@ impl Model for Histories {
         })
     }
 
-    fn never_ends(&self, _: &BestCase) -> Violation {
+    fn never_ends(&self, _: &FairRun) -> Violation {
         Violation {
             rule: "stranded",
             what: "a request is held forever".to_owned(),

@@ -4,11 +4,11 @@ use localkube::Error;
 use serde_json::{Value, json};
 use ulid::Ulid;
 
+use crate::admission::client::{ApiResult, Kind};
 use crate::admission::manifests::{
     CLASS, COMMAND, ENGINE, INSTANCE, class, class_with, commanded, container, engine, engine_of, engine_with,
     instance, instance_with, new_template,
 };
-use crate::admission::objects::{ApiResult, Kind};
 use crate::admission::testenv::AdmissionEnv;
 
 /// Checks that an answer is a no for exactly these fields.
@@ -93,7 +93,7 @@ async fn instances_are_validated_when_they_are_created_and_updated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_database_of_an_instance_does_not_change_below_its_engines() {
+async fn the_database_cannot_change_while_engines_reference_the_instance() {
     let env = AdmissionEnv::start().await;
     env.has(&[instance(INSTANCE), engine(ENGINE)]).await;
     let switch = json!({ "spec": { "metadata": { "postgres": null } } });

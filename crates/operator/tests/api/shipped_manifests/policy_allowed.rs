@@ -71,7 +71,7 @@ async fn the_status_is_not_changed_along_with_an_engine() {
 }
 
 #[tokio::test]
-async fn an_instance_called_like_the_account_of_another_has_an_account_of_its_own() {
+async fn an_instance_named_like_the_account_of_another_has_its_own_account() {
     let env = PolicyEnv::start().await;
     let namesake = env.account(&env.namespace, "main-gateway-gateway").await;
     env.wait_for_permission(&namesake, "patch");
@@ -87,7 +87,7 @@ async fn an_instance_called_like_the_account_of_another_has_an_account_of_its_ow
 }
 
 #[tokio::test]
-async fn the_operator_and_administrators_are_not_concerned() {
+async fn the_policy_does_not_apply_to_the_operator_and_administrators() {
     let env = PolicyEnv::start().await;
     let admin = env.cluster.kubeconfig_admin();
     let before = env.engine(FULL);
@@ -110,7 +110,7 @@ async fn the_operator_and_administrators_are_not_concerned() {
 }
 
 #[tokio::test]
-async fn names_that_only_look_like_those_of_a_gateway_are_not_concerned() {
+async fn the_policy_does_not_apply_to_accounts_with_similar_names() {
     let env = PolicyEnv::start().await;
     let account = |name: &str| format!("--serviceaccount={}:{name}", env.namespace);
     let whom = [
@@ -138,7 +138,7 @@ async fn names_that_only_look_like_those_of_a_gateway_are_not_concerned() {
 
 /// Else the refusals would prove nothing.
 #[tokio::test]
-async fn without_the_policy_a_gateway_changes_what_it_likes() {
+async fn without_the_policy_a_gateway_can_change_any_field() {
     let env = PolicyEnv::start().await;
     let patch = json!({ "spec": { "replicas": 0 } });
     env.patch(&env.gateway, BARE, &patch).unwrap_err();
