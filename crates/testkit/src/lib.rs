@@ -1,3 +1,4 @@
 //! Development only: what the tests of several crates share.
 
+pub mod invariant;
 pub mod model;

@@ -1,25 +1,26 @@
-//! The invariants, by their numbers, where they are about what a reconcile does or where it ends.
+//! The invariants of what a reconcile does and where it ends.
 
 use std::fmt;
 
 use firebolt_api::EnginePhase;
+use testkit::invariant::Invariant;
 
 use crate::world::{BAD, Gen, Route, Status, World};
 
 /// An invariant was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
-    pub invariant: u8,
+    pub invariant: Invariant,
     pub what: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invariant {}: {}", self.invariant, self.what)
+        write!(f, "{:?} does not hold: {}", self.invariant, self.what)
     }
 }
 
-pub(crate) fn violated<T>(invariant: u8, what: String) -> Result<T, Violation> {
+pub(crate) fn violated<T>(invariant: Invariant, what: String) -> Result<T, Violation> {
     Err(Violation { invariant, what })
 }
 
@@ -33,17 +34,20 @@ pub(crate) fn status_write(world: &World, before: Option<Status>, after: Status)
     } = after;
     let terminal = matches!(phase, EnginePhase::Stable | EnginePhase::Stopped);
     if terminal && (active != Some(current) || draining.is_some()) {
-        return violated(3, format!("ends with {after:?}"));
+        return violated(Invariant::TerminalIsConsistent, format!("ends with {after:?}"));
     }
     let retiring = matches!(phase, EnginePhase::Draining | EnginePhase::Cleaning);
     if draining.is_some_and(|draining| !retiring || draining >= current) {
-        return violated(4, format!("drains in {after:?}"));
+        return violated(Invariant::DrainingIsOlder, format!("drains in {after:?}"));
     }
     let Some(before) = before else {
         return lost_status(world, after);
     };
     if current < before.current {
-        return violated(5, format!("goes back from generation {} to {current}", before.current));
+        return violated(
+            Invariant::GenerationsAdvance,
+            format!("goes back from generation {} to {current}", before.current),
+        );
     }
     if current > before.current {
         started(world, before)?;
@@ -51,7 +55,7 @@ pub(crate) fn status_write(world: &World, before: Option<Status>, after: Status)
     let served = world.route.is_some_and(|route| Some(route.target) == active);
     if active != before.active && draining.is_some() && !served {
         return violated(
-            2,
+            Invariant::NamedGenerationKept,
             format!(
                 "calls generation {active:?} active while the route is {:?}",
                 world.route
@@ -67,7 +71,10 @@ fn lost_status(world: &World, after: Status) -> Result<(), Violation> {
         .iter()
         .filter(|(_, generation)| generation.set.is_some_and(|set| set.owned));
     match ours.map(|(&number, _)| number).max() {
-        Some(newest) if newest > after.current => violated(5, format!("forgets generation {newest} in {after:?}")),
+        Some(newest) if newest > after.current => violated(
+            Invariant::GenerationsAdvance,
+            format!("forgets generation {newest} in {after:?}"),
+        ),
         Some(_) | None => Ok(()),
     }
 }
@@ -78,7 +85,10 @@ fn started(world: &World, before: Status) -> Result<(), Violation> {
         before.phase,
         EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning
     ) {
-        return violated(5, format!("starts a generation in {before:?}"));
+        return violated(
+            Invariant::GenerationsAdvance,
+            format!("starts a generation in {before:?}"),
+        );
     }
     let generation = world.gens.get(&before.current).copied().unwrap_or_default();
     let unchanged = generation.set.is_some_and(|set| {
@@ -88,7 +98,7 @@ fn started(world: &World, before: Status) -> Result<(), Violation> {
     let newer_exists = world.gens.keys().any(|&number| number > before.current);
     if unchanged && !newer_exists {
         return violated(
-            7,
+            Invariant::NoRolloutWithoutCause,
             format!("starts a generation although {} is as desired", before.current),
         );
     }
@@ -108,7 +118,10 @@ pub(crate) fn reconcile(before: &World, world: &World) -> Result<(), Violation> 
     let holding = world.gens.values().filter(|generation| with_pods(generation)).count();
     let swept = before.status.is_some();
     if swept && holding > 2 && !kept_by_route {
-        return violated(5, format!("{holding} generations hold pods"));
+        return violated(
+            Invariant::GenerationsAdvance,
+            format!("{holding} generations hold pods"),
+        );
     }
     Ok(())
 }
@@ -116,7 +129,7 @@ pub(crate) fn reconcile(before: &World, world: &World) -> Result<(), Violation> 
 /// Where everything ends once nobody disturbs any more: one whole generation, and nothing else.
 pub(crate) fn rest(world: &World) -> Result<(), Violation> {
     let Some(status) = world.status else {
-        return violated(10, "comes to rest without a status".to_owned());
+        return violated(Invariant::ReachesTerminal, "comes to rest without a status".to_owned());
     };
     let expected = if world.spec.replicas == 0 {
         EnginePhase::Stopped
@@ -124,7 +137,7 @@ pub(crate) fn rest(world: &World) -> Result<(), Violation> {
         EnginePhase::Stable
     };
     if status.phase != expected || status.active != Some(status.current) || status.draining.is_some() {
-        return violated(10, format!("comes to rest in {status:?}"));
+        return violated(Invariant::ReachesTerminal, format!("comes to rest in {status:?}"));
     }
     let current = world.gens.get(&status.current).copied().unwrap_or_default();
     let set_matches = current.set.is_some_and(|set| {
@@ -133,14 +146,20 @@ pub(crate) fn rest(world: &World) -> Result<(), Violation> {
     let part_matches =
         |part: Option<crate::world::Part>| part.is_some_and(|part| part.print == world.spec.print && !part.tampered);
     if !set_matches || !part_matches(current.config) || !part_matches(current.headless) {
-        return violated(9, format!("comes to rest with {current:?}"));
+        return violated(
+            Invariant::ConvergesToSameObjects,
+            format!("comes to rest with {current:?}"),
+        );
     }
     let route = Route {
         target: status.current,
         intact: true,
     };
     if world.route != Some(route) {
-        return violated(9, format!("comes to rest with the route {:?}", world.route));
+        return violated(
+            Invariant::ConvergesToSameObjects,
+            format!("comes to rest with the route {:?}", world.route),
+        );
     }
     leftovers(world, status)
 }
@@ -152,7 +171,10 @@ fn leftovers(world: &World, status: Status) -> Result<(), Violation> {
         .iter()
         .find(|(number, generation)| **number != status.current && ours(generation) && generation.exists());
     match left {
-        Some((number, generation)) => violated(9, format!("leaves generation {number} behind: {generation:?}")),
+        Some((number, generation)) => violated(
+            Invariant::ConvergesToSameObjects,
+            format!("leaves generation {number} behind: {generation:?}"),
+        ),
         None => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 use firebolt_api::EnginePhase;
 use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite};
+use testkit::invariant::Invariant;
 
 use crate::check::{Violation, violated};
 use crate::world::{Age, Auto, Gen, IDLE_TIMEOUT, Part, Route, Set, Spec, WAKE_TTL, World};
@@ -78,7 +79,7 @@ fn route(world: &mut World, target: i8) -> Result<(), Violation> {
     let moves = world.route.is_none_or(|route| route.target != target);
     if let Some(better) = better.filter(|_| unserved && moves) {
         return violated(
-            1,
+            Invariant::RouteHasReadyPods,
             format!("routes to generation {target} without ready pods while {better} is ready"),
         );
     }
@@ -97,7 +98,7 @@ fn stop_was_visible(world: &World, target: i8) -> Result<(), Violation> {
     let unannounced = live(at(target)).is_some_and(|set| set.replicas == 0 && set.age == Age::New);
     if serves && unannounced {
         return violated(
-            13,
+            Invariant::StopIsAnnounced,
             format!("a route leaves serving pods for generation {target}, which has none, before the stop was visible"),
         );
     }
@@ -142,11 +143,17 @@ fn delete(world: &mut World, object: &DeletedObject) -> Result<Result<(), Refuse
 
 fn deletable(world: &World, number: i8, found: Gen, set: Set) -> Result<(), Violation> {
     if !set.owned {
-        return violated(14, format!("deletes StatefulSet {number} of another owner"));
+        return violated(
+            Invariant::ForeignObjectsUntouched,
+            format!("deletes StatefulSet {number} of another owner"),
+        );
     }
     not_named(world, number)?;
     if found.busy && !found.excused && world.spec.waits && !set.terminating {
-        return violated(6, format!("deletes generation {number} with queries in flight"));
+        return violated(
+            Invariant::BusyGenerationKept,
+            format!("deletes generation {number} with queries in flight"),
+        );
     }
     Ok(())
 }
@@ -155,11 +162,14 @@ fn not_named(world: &World, number: i8) -> Result<(), Violation> {
     let cleaned =
         |status: crate::world::Status| status.phase == EnginePhase::Cleaning && status.draining == Some(number);
     if world.named().contains(&number) && !world.status.is_some_and(cleaned) {
-        return violated(2, format!("deletes generation {number}, which the status names"));
+        return violated(
+            Invariant::NamedGenerationKept,
+            format!("deletes generation {number}, which the status names"),
+        );
     }
     if world.route.is_some_and(|route| route.target == number) {
         return violated(
-            2,
+            Invariant::NamedGenerationKept,
             format!("deletes generation {number}, which the routing Service selects"),
         );
     }
@@ -179,17 +189,20 @@ fn scale(world: &mut World, from: i32, to: i32) -> Result<Result<(), Refused>, V
         return Ok(Err(Refused));
     }
     let Some(auto) = world.auto else {
-        return violated(12, "changes replicas without an auto-stop policy".to_owned());
+        return violated(
+            Invariant::UserFieldsUntouched,
+            "changes replicas without an auto-stop policy".to_owned(),
+        );
     };
     if to > from && !may_grow(auto) {
         return violated(
-            11,
+            Invariant::ScalesForAReason,
             format!("grows from {from} to {to} without a fresh wake or an open window"),
         );
     }
     if to < from && auto.unused < IDLE_TIMEOUT {
         return violated(
-            11,
+            Invariant::ScalesForAReason,
             format!("shrinks from {from} to {to} after {} quiet steps", auto.unused),
         );
     }

@@ -16,6 +16,7 @@ mod world;
 use known_bad::Bad;
 use rollouts::Rollouts;
 use rstest::rstest;
+use testkit::invariant::Invariant;
 use testkit::model::{Report, search};
 use world::World;
 
@@ -51,35 +52,35 @@ fn every_invariant_holds_with_auto_stop() {
 
 /// Each mistake with the invariant that finds it.
 #[rstest]
-#[case(Bad::AdvanceWithoutReadyPods, 1)]
-#[case(Bad::FlipActiveWithoutTheService, 2)]
-#[case(Bad::KeepDrainingInCleaning, 3)]
-#[case(Bad::SweepWithoutActive, 2)]
-#[case(Bad::SweepWithoutDraining, 2)]
-#[case(Bad::SweepWithoutFloor, 2)]
-#[case(Bad::DeleteWithoutOwnerCheck, 14)]
-#[case(Bad::OverwriteStatus, 7)]
-#[case(Bad::WriteFromAStaleEngine, 2)]
-#[case(Bad::TrustCaches, 1)]
-#[case(Bad::CountFromBeforeTheSwitch, 6)]
-#[case(Bad::StartAGenerationWhileDraining, 5)]
-#[case(Bad::RollWithoutCause, 7)]
-#[case(Bad::WriteStatusEveryReconcile, 8)]
-#[case(Bad::LeaveOrphans, 9)]
-#[case(Bad::StopWithoutNotice, 13)]
-fn a_mistake_in_a_rollout_is_found(#[case] bad: Bad, #[case] invariant: u8) {
+#[case(Bad::AdvanceWithoutReadyPods, Invariant::RouteHasReadyPods)]
+#[case(Bad::FlipActiveWithoutTheService, Invariant::NamedGenerationKept)]
+#[case(Bad::KeepDrainingInCleaning, Invariant::TerminalIsConsistent)]
+#[case(Bad::SweepWithoutActive, Invariant::NamedGenerationKept)]
+#[case(Bad::SweepWithoutDraining, Invariant::NamedGenerationKept)]
+#[case(Bad::SweepWithoutFloor, Invariant::NamedGenerationKept)]
+#[case(Bad::DeleteWithoutOwnerCheck, Invariant::ForeignObjectsUntouched)]
+#[case(Bad::OverwriteStatus, Invariant::NoRolloutWithoutCause)]
+#[case(Bad::WriteFromAStaleEngine, Invariant::NamedGenerationKept)]
+#[case(Bad::TrustCaches, Invariant::RouteHasReadyPods)]
+#[case(Bad::CountFromBeforeTheSwitch, Invariant::BusyGenerationKept)]
+#[case(Bad::StartAGenerationWhileDraining, Invariant::GenerationsAdvance)]
+#[case(Bad::RollWithoutCause, Invariant::NoRolloutWithoutCause)]
+#[case(Bad::WriteStatusEveryReconcile, Invariant::WritesEnd)]
+#[case(Bad::LeaveOrphans, Invariant::ConvergesToSameObjects)]
+#[case(Bad::StopWithoutNotice, Invariant::StopIsAnnounced)]
+fn a_mistake_in_a_rollout_is_found(#[case] bad: Bad, #[case] invariant: Invariant) {
     assert_found(bad, invariant, true, World::rolling(2));
 }
 
 #[rstest]
-#[case(Bad::HonourExpiredWake, 11)]
-#[case(Bad::StoppedAboveWake, 11)]
-#[case(Bad::ParkOnMissingData, 11)]
-fn a_known_bad_auto_stop_is_found(#[case] bad: Bad, #[case] invariant: u8) {
+#[case(Bad::HonourExpiredWake, Invariant::ScalesForAReason)]
+#[case(Bad::StoppedAboveWake, Invariant::ScalesForAReason)]
+#[case(Bad::ParkOnMissingData, Invariant::ScalesForAReason)]
+fn a_known_bad_auto_stop_is_found(#[case] bad: Bad, #[case] invariant: Invariant) {
     assert_found(bad, invariant, false, World::with_auto_stop(0, 2));
 }
 
-fn assert_found(bad: Bad, invariant: u8, disturb: bool, start: World) {
+fn assert_found(bad: Bad, invariant: Invariant, disturb: bool, start: World) {
     let model = Rollouts {
         bad: Some(bad),
         disturb,

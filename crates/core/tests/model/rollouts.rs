@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use firebolt_api::{EnginePhase, FireboltEngineStatus};
+use testkit::invariant::Invariant;
 use testkit::model::{Model, Progress, Step};
 
 use crate::caller::{Decision, decide, persist};
@@ -87,13 +88,19 @@ impl Model for Rollouts {
         if plan.writes.is_empty() && plan.status.is_none() && !waits {
             check::rest(world)?;
             if *woken && world.spec.replicas == 0 {
-                return violated(11, "fresh demand does not wake the engine".to_owned());
+                return violated(
+                    Invariant::ScalesForAReason,
+                    "fresh demand does not wake the engine".to_owned(),
+                );
             }
             return Ok(Progress::Terminal);
         }
         for write in &plan.writes {
             if perform(world, write, engine.0)?.is_err() {
-                return violated(10, format!("is refused {write:?} although nothing is stale"));
+                return violated(
+                    Invariant::ReachesTerminal,
+                    format!("is refused {write:?} although nothing is stale"),
+                );
             }
         }
         if let Some(written) = plan.status {
@@ -108,7 +115,7 @@ impl Model for Rollouts {
 
     fn never_ends(&self, run: &Undisturbed) -> Violation {
         Violation {
-            invariant: 8,
+            invariant: Invariant::WritesEnd,
             what: format!("goes on and on in {:?}", run.world.status),
         }
     }

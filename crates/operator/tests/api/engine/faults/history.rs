@@ -7,6 +7,7 @@ use firebolt_api::EnginePhase;
 use firebolt_api::key::Label;
 use firebolt_api::name::EngineNames;
 use serde_json::Value;
+use testkit::invariant::Invariant;
 
 /// One change of one object, reduced to what the invariants read.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,21 +124,21 @@ impl Status {
 /// An invariant was violated.
 #[derive(Debug)]
 pub(crate) struct Violation {
-    pub invariant: u8,
+    pub invariant: Invariant,
     pub what: String,
     pub timeline: Vec<String>,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "invariant {} does not hold: {}", self.invariant, self.what)?;
+        writeln!(f, "{:?} does not hold: {}", self.invariant, self.what)?;
         self.timeline.iter().try_for_each(|line| writeln!(f, "  {line}"))
     }
 }
 
-type Checked = Result<(), (u8, String)>;
+type Checked = Result<(), (Invariant, String)>;
 
-fn violated(invariant: u8, what: String) -> Checked {
+fn violated(invariant: Invariant, what: String) -> Checked {
     Err((invariant, what))
 }
 
@@ -192,7 +193,7 @@ impl History {
         self.check_route()
     }
 
-    /// Invariant 2: no object of a generation that the status or the routing Service names is deleted.
+    /// No object of a generation that the status or the routing Service names is deleted.
     fn check_removal(&self, name: &str, before: Option<&Fact>, after: Option<&Fact>) -> Checked {
         let going = |fact: Option<&Fact>| match fact {
             Some(Fact::Set { terminating, .. } | Fact::Part { terminating, .. }) => *terminating,
@@ -215,14 +216,14 @@ impl History {
         let named = [Some(status.current), Some(status.active), status.draining, self.route()];
         if named.contains(&Some(generation)) && (retired != Some(generation) || self.route() == retired) {
             return violated(
-                2,
+                Invariant::NamedGenerationKept,
                 format!("{name} is removed while {status:?} and the route {:?}", self.route()),
             );
         }
         Ok(())
     }
 
-    /// Invariants 3, 4 and the second half of 5.
+    /// The phase, the generations that the status names, and each StatefulSet are consistent.
     fn check_status(&self, status: Status) -> Checked {
         let Status {
             phase,
@@ -235,27 +236,31 @@ impl History {
             EnginePhase::Stable | EnginePhase::Stopped | EnginePhase::Creating | EnginePhase::Switching => false,
         };
         if draining.is_some_and(|draining| !retiring || draining >= current) {
-            return violated(4, format!("drains in {status:?}"));
+            return violated(Invariant::DrainingIsOlder, format!("drains in {status:?}"));
         }
         match phase {
             EnginePhase::Creating | EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning => Ok(()),
             EnginePhase::Stable | EnginePhase::Stopped if active != current => {
-                violated(3, format!("ends with {status:?}"))
+                violated(Invariant::TerminalIsConsistent, format!("ends with {status:?}"))
             }
-            EnginePhase::Stable | EnginePhase::Stopped if self.set(current).is_none() => {
-                violated(3, format!("ends with {status:?} and no StatefulSet"))
-            }
+            EnginePhase::Stable | EnginePhase::Stopped if self.set(current).is_none() => violated(
+                Invariant::TerminalIsConsistent,
+                format!("ends with {status:?} and no StatefulSet"),
+            ),
             EnginePhase::Stable | EnginePhase::Stopped => {
                 let holding = self.sets().filter(|(_, _, replicas)| *replicas > 0).count();
                 if holding > 2 {
-                    return violated(5, format!("{holding} generations hold pods in {status:?}"));
+                    return violated(
+                        Invariant::GenerationsAdvance,
+                        format!("{holding} generations hold pods in {status:?}"),
+                    );
                 }
                 Ok(())
             }
         }
     }
 
-    /// Invariant 1: the route leads to ready pods as long as there is a generation that has all of its own ready.
+    /// The route leads to ready pods as long as there is a generation that has all of its own ready.
     fn check_route(&self) -> Checked {
         let (Some(target), Some(_)) = (self.route(), self.settled_engine()) else {
             return Ok(());
@@ -270,7 +275,7 @@ impl History {
         };
         match self.sets().find(whole) {
             Some((other, ..)) => violated(
-                1,
+                Invariant::RouteHasReadyPods,
                 format!("the route leads to {target} without ready pods; {other} is whole"),
             ),
             None => Ok(()),
@@ -329,16 +334,17 @@ impl History {
     }
 }
 
-/// The first half of invariant 5, for as long as the engine is the same.
+/// `currentGeneration` never decreases, for as long as the engine is the same.
 fn check_progress(before: Option<&Fact>, after: Option<&Fact>) -> Checked {
     let read = |fact: Option<&Fact>| match fact {
         Some(Fact::Engine { uid, status, .. }) => Some((uid.clone(), status.as_ref()?.current)),
         Some(Fact::Set { .. } | Fact::Pod { .. } | Fact::Part { .. } | Fact::Route { .. }) | None => None,
     };
     match (read(before), read(after)) {
-        (Some((old, was)), Some((new, is))) if old == new && is < was => {
-            violated(5, format!("currentGeneration went from {was} to {is}"))
-        }
+        (Some((old, was)), Some((new, is))) if old == new && is < was => violated(
+            Invariant::GenerationsAdvance,
+            format!("currentGeneration went from {was} to {is}"),
+        ),
         (Some(_) | None, Some(_) | None) => Ok(()),
     }
 }

@@ -57,7 +57,7 @@ impl Story {
     }
 
     /// The invariant that is violated by the last change, if one is; all before must be good.
-    fn violates(self) -> Option<u8> {
+    fn violates(self) -> Option<Invariant> {
         let last = self.0.len();
         let changes: BTreeMap<u64, Change> = (1..).zip(self.0).collect();
         let violation = History::new("a").walk(&changes).err()?;
@@ -68,24 +68,48 @@ impl Story {
 
 /// Each of them a thing that a bad operator would do.
 #[rstest]
-#[case::routed_too_early(Story::serving().generation(1, false).route(1), 1)]
-#[case::routed_to_nothing(Story::serving().route(1), 1)]
-#[case::active_removed(Story::serving().gone("StatefulSet", "a-g0"), 2)]
+#[case::routed_too_early(
+    Story::serving().generation(1, false).route(1),
+    Invariant::RouteHasReadyPods
+)]
+#[case::routed_to_nothing(Story::serving().route(1), Invariant::RouteHasReadyPods)]
+#[case::active_removed(
+    Story::serving().gone("StatefulSet", "a-g0"),
+    Invariant::NamedGenerationKept
+)]
 #[case::drained_one_removed_early(
-    Story::serving().generation(1, true).route(1).status("draining", 1, 1, Some(0)).gone("StatefulSet", "a-g0"), 2
+    Story::serving().generation(1, true).route(1).status("draining", 1, 1, Some(0)).gone("StatefulSet", "a-g0"),
+    Invariant::NamedGenerationKept
 )]
 #[case::routed_one_removed(
-    Story::serving().generation(1, true).status("cleaning", 1, 1, Some(0)).gone("StatefulSet", "a-g0"), 2
+    Story::serving().generation(1, true).status("cleaning", 1, 1, Some(0)).gone("StatefulSet", "a-g0"),
+    Invariant::NamedGenerationKept
 )]
-#[case::ends_between_two(Story::serving().generation(1, true).status("stable", 1, 0, None), 3)]
-#[case::ends_without_a_set(Story::serving().status("stable", 1, 1, None), 3)]
-#[case::drains_at_rest(Story::serving().generation(1, true).route(1).status("stable", 1, 1, Some(0)), 4)]
-#[case::drains_the_newest(Story::serving().status("draining", 0, 0, Some(0)), 4)]
-#[case::goes_back(Story::serving().status("creating", 1, 0, None).status("creating", 0, 0, None), 5)]
+#[case::ends_between_two(
+    Story::serving().generation(1, true).status("stable", 1, 0, None),
+    Invariant::TerminalIsConsistent
+)]
+#[case::ends_without_a_set(
+    Story::serving().status("stable", 1, 1, None),
+    Invariant::TerminalIsConsistent
+)]
+#[case::drains_at_rest(
+    Story::serving().generation(1, true).route(1).status("stable", 1, 1, Some(0)),
+    Invariant::DrainingIsOlder
+)]
+#[case::drains_the_newest(
+    Story::serving().status("draining", 0, 0, Some(0)),
+    Invariant::DrainingIsOlder
+)]
+#[case::goes_back(
+    Story::serving().status("creating", 1, 0, None).status("creating", 0, 0, None),
+    Invariant::GenerationsAdvance
+)]
 #[case::piles_up(
-    Story::serving().generation(1, true).generation(2, true).route(2).status("stable", 2, 2, None), 5
+    Story::serving().generation(1, true).generation(2, true).route(2).status("stable", 2, 2, None),
+    Invariant::GenerationsAdvance
 )]
-fn a_violation_is_found_where_it_happens(#[case] test: Story, #[case] invariant: u8) {
+fn a_violation_is_found_where_it_happens(#[case] test: Story, #[case] invariant: Invariant) {
     assert_eq!(test.violates(), Some(invariant));
 }
 

@@ -178,6 +178,7 @@ mod tests {
     use k8s_openapi::api::apps::v1::StatefulSet;
     use k8s_openapi::api::core::v1::Service;
     use serde_json::json;
+    use testkit::invariant::Invariant;
 
     use super::*;
     use crate::engine::faults::testenv::ENGINE;
@@ -217,7 +218,7 @@ mod tests {
         env.edit::<Service>("a-service", route("1")).await;
         invariants.catch_up().await;
         let violation = invariants.check().unwrap_err();
-        assert_eq!(violation.invariant, 1, "{violation}");
+        assert_eq!(violation.invariant, Invariant::RouteHasReadyPods, "{violation}");
         let last = violation.timeline.last().unwrap();
         assert!(last.ends_with("Service a-service: Route { target: Some(1) }"), "{last}");
     }
