@@ -15,9 +15,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::known_bad::Bad;
-use crate::world::{Age, Auto, Count, Gen, IDLE_TIMEOUT, Lagging, OLD, Part, STEP, Spec, Status, World};
+use crate::world::{Age, Auto, Count, Gen, IDLE_TIMEOUT, Lagging, NAME, OLD, Part, STEP, Spec, Status, World};
 
-pub(crate) const NAME: &str = "a";
 static NOW: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T12:00:00Z".parse().expect("a time"));
 
 fn minutes_ago(minutes: u8) -> Timestamp {

@@ -2,12 +2,12 @@
 //! check must find it: a check that finds nothing wrong with these proves nothing.
 
 use firebolt_api::key::Annotation;
+use firebolt_api::name::EngineNames;
 use firebolt_api::{EnginePhase, FireboltEngine};
 use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, Input, Observed, Plan};
 use jiff::Timestamp;
 
-use crate::caller::NAME;
-use firebolt_api::name::EngineNames;
+use crate::world::NAME;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {

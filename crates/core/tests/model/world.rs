@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use firebolt_api::{AutoStopReason, EnginePhase};
 
+/// The name of the engine.
+pub(crate) const NAME: &str = "a";
+
 /// The desired renders: two good ones, and one whose pods never become ready.
 pub(crate) const GOOD: u8 = 0;
 pub(crate) const OTHER: u8 = 1;

@@ -10,6 +10,7 @@ mod admission;
 mod admitted_objects;
 mod audit;
 mod components;
+mod crash_env;
 mod engine;
 mod engine_class;
 mod fault_proxy;

@@ -7,13 +7,14 @@
 //! both. A path that leads to a re-export counts as a use of the module that has the item.
 //!
 //! A module and its parent are no cycle: `mod.rs` may hold what its children share, and use the children. So a path from
-//! a module to its parent's own items does not count, nor does one from a parent to a child. Nor does test code
-//! (whatever is under `#[cfg(test)]`).
+//! a module to its parent's own items does not count, nor does one from a parent to a child. Nor do unit tests (whatever
+//! is under `#[cfg(test)]`). Test programs and benchmarks are checked like any other crate.
 //!
 //! # Caveats
 //!
 //! Sources are read as tokens, so that paths within macros count, too. What a macro makes is not seen. A name that comes
-//! through a glob import of a parent (`use super::*`) is not seen either.
+//! through a glob import of a parent (`use super::*`) is not seen either. A module with a `#[path]` is not read: its file
+//! belongs to another program.
 
 mod graph;
 mod source;
@@ -36,13 +37,22 @@ const SHOWN: usize = 3;
 pub(super) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let mut faults = Vec::new();
     for package in crate::packages(root)? {
-        let name = package["name"].as_str().unwrap_or_default();
+        let package_name = package["name"].as_str().unwrap_or_default();
         let targets = package["targets"].as_array().into_iter().flatten();
-        let sources = targets.filter(|target| ["lib", "bin"].iter().any(|kind| target["kind"][0] == *kind));
+        let sources = targets.filter(|target| {
+            ["lib", "bin", "test", "bench"]
+                .iter()
+                .any(|kind| target["kind"][0] == *kind)
+        });
         for target in sources {
             let path = PathBuf::from(target["src_path"].as_str().unwrap_or_default());
             let source = Crate::read(&path)?;
-            faults.extend(cycles(&source).iter().map(|cycle| describe(root, name, cycle)));
+            let target_name = target["name"].as_str().unwrap_or_default();
+            let name = match target["kind"][0].as_str() {
+                Some("test" | "bench") => format!("{package_name} ({target_name})"),
+                _ => package_name.to_owned(),
+            };
+            faults.extend(cycles(&source).iter().map(|cycle| describe(root, &name, cycle)));
         }
     }
     Ok(faults)

@@ -143,3 +143,13 @@ fn test_code_is_left_out() {
     assert!(used("#[cfg(not(test))] use crate::a::A;"));
     assert!(used("#[cfg(test)] mod tests; use crate::a::A;"));
 }
+
+#[test]
+fn a_module_of_another_program_is_not_read() {
+    let files = [
+        ("lib.rs", "mod a; #[path = \"../b.rs\"] #[allow(x)] mod b; mod c;"),
+        ("a.rs", "use crate::b::B; use crate::c::C;"),
+        ("c.rs", "use crate::a::A;"),
+    ];
+    assert_eq!(cycles_of(&files), [cycle("", "a c")]);
+}

@@ -39,21 +39,28 @@ pub(super) fn read(tokens: TokenStream) -> Vec<Found> {
 fn read_tokens(tokens: TokenStream, top: bool, found: &mut Vec<Found>) {
     let mut tokens = tokens.into_iter().peekable();
     let mut last = [' ', ' '];
+    let mut elsewhere = false;
     while let Some(token) = tokens.next() {
         // After `::` comes the rest of a path, and after a single dot a field or a method.
         let joined = last == [':', ':'] || (last[1] == '.' && last[0] != '.');
         last = [last[1], ' '];
         match token {
-            TokenTree::Punct(punct) if punct.as_char() == '#' => {
-                if is_test(&mut tokens) {
-                    skip_item(&mut tokens);
-                }
-            }
+            TokenTree::Punct(punct) if punct.as_char() == '#' => match read_attribute(&mut tokens) {
+                Attribute::Test => skip_item(&mut tokens),
+                Attribute::Path => elsewhere = true,
+                Attribute::Other => {}
+            },
             TokenTree::Punct(punct) => last[1] = punct.as_char(),
             TokenTree::Group(group) => read_tokens(group.stream(), false, found),
             TokenTree::Ident(word) if !joined => {
                 let line = word.span().start().line;
                 read_word(&word.to_string(), line, &mut tokens, top, found);
+                if word == "mod"
+                    && std::mem::take(&mut elsewhere)
+                    && let Some(Found::Module { body, .. }) = found.last_mut()
+                {
+                    *body = Some(TokenStream::new());
+                }
             }
             TokenTree::Ident(_) | TokenTree::Literal(_) => {}
         }
@@ -148,18 +155,31 @@ fn read_import(prefix: &Names, tokens: &mut Tokens, found: &mut Vec<Found>) {
     }
 }
 
-/// Reads an attribute to its end: whether it makes what follows test code.
-fn is_test(tokens: &mut Tokens) -> bool {
+/// What an attribute says about the item after it.
+enum Attribute {
+    /// It is test code.
+    Test,
+    /// It is a module whose file is elsewhere.
+    Path,
+    Other,
+}
+
+/// Reads an attribute to its end.
+fn read_attribute(tokens: &mut Tokens) -> Attribute {
     if next_is(tokens, '!') {
         tokens.next();
         tokens.next();
-        return false;
+        return Attribute::Other;
     }
     let Some(TokenTree::Group(attribute)) = tokens.next() else {
-        return false;
+        return Attribute::Other;
     };
     let mut words = attribute.stream().into_iter();
-    matches!(words.next(), Some(TokenTree::Ident(word)) if word == "cfg") && words.any(|token| mentions_test(&token))
+    match words.next() {
+        Some(TokenTree::Ident(word)) if word == "path" => Attribute::Path,
+        Some(TokenTree::Ident(word)) if word == "cfg" && words.any(|token| mentions_test(&token)) => Attribute::Test,
+        _ => Attribute::Other,
+    }
 }
 
 /// Whether the condition holds for tests alone, as far as we use conditions.

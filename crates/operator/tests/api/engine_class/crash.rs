@@ -3,12 +3,11 @@
 use firebolt_api::key::Finalizer;
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
 use kube::ResourceExt;
-use rustix::process::Signal;
 
-use super::testenv::{ALONE, CLASS, bound};
-use crate::fault_proxy::{Fault, Proxy, writes};
+use super::testenv::{CLASS, bound};
+use crate::crash_env::CrashEnv;
+use crate::fault_proxy::{Fault, writes};
 use crate::fixtures::{class, engine};
-use crate::support::{Operator, SOON};
 use crate::testenv::TestEnv;
 
 /// A finalizer, a status, a count, what holds the deletion up, and the finalizer off again.
@@ -19,34 +18,7 @@ const USER: &str = "user";
 /// An engine whose presence says that the first part of the test is over.
 const MARK: &str = "over";
 
-/// An operator behind a proxy.
-struct CrashEnv {
-    operator: Option<Operator>,
-    proxy: Proxy,
-    env: TestEnv,
-}
-
-impl CrashEnv {
-    async fn new() -> Self {
-        let env = TestEnv::without_operator().await;
-        Self {
-            operator: None,
-            proxy: Proxy::start(&env.cluster, env.kubeconfig()),
-            env,
-        }
-    }
-
-    fn start_operator(&mut self) {
-        let flags = [ALONE, "--namespaces", &self.env.namespace];
-        self.operator = Some(Operator::start(&self.env.cluster, &self.proxy.kubeconfig(), &flags));
-    }
-
-    fn kill_operator(&mut self) {
-        let mut operator = self.operator.take().expect("it runs");
-        operator.signal(Signal::KILL);
-        operator.wait(SOON);
-    }
-
+impl CrashEnv<TestEnv> {
     /// A class comes, is used, is to go, and goes when it can. With each of the steps done only if it has not been, it can
     /// be repeated from any point.
     async fn create_use_and_delete(&self) {
@@ -113,7 +85,10 @@ impl CrashEnv {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_operator_killed_after_any_write_converges_after_restart() {
     let mut last = 0;
-    while CrashEnv::new().await.killed_at(last + 1).await {
+    while CrashEnv::new(TestEnv::without_operator().await)
+        .killed_at(last + 1)
+        .await
+    {
         last += 1;
     }
     println!("killed after each of {last} writes");

@@ -1,5 +1,6 @@
 //! A test environment with volumes for databases.
 
+use std::borrow::Borrow;
 use std::ops::{Deref, DerefMut};
 
 use firebolt_api::condition::{Condition, InstanceCondition};
@@ -31,6 +32,12 @@ impl Deref for InstanceEnv {
 impl DerefMut for InstanceEnv {
     fn deref_mut(&mut self) -> &mut TestEnv {
         &mut self.base
+    }
+}
+
+impl Borrow<TestEnv> for InstanceEnv {
+    fn borrow(&self) -> &TestEnv {
+        &self.base
     }
 }
 

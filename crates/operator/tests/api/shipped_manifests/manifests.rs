@@ -5,21 +5,9 @@ use localkube::Cluster;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::shipped_manifests::operator::OPERATOR;
+use crate::shipped_manifests::files::{OPERATOR, POLICY, WEBHOOKS, documents};
 use crate::shipped_manifests::testenv::PolicyEnv;
 use crate::support::{SOON, eventually, prepare};
-
-pub(super) const POLICY: &str = include_str!("../../../../../deploy/admission-policy.yaml");
-pub(super) const WEBHOOKS: &str = include_str!("../../../../../deploy/webhooks.yaml");
-
-/// The documents of a manifest.
-pub(super) fn documents<const COUNT: usize>(manifest: &str) -> [Value; COUNT] {
-    let documents: Vec<Value> = manifest
-        .split("\n---\n")
-        .map(|document| serde_saphyr::from_str(document).unwrap())
-        .collect();
-    documents.try_into().unwrap()
-}
 
 /// Without storing them: webhooks that nobody serves would be in the way of every other test.
 #[rstest]

@@ -5,10 +5,8 @@ use firebolt_operator::cli::{Cli, Command};
 use localkube::Cluster;
 use serde_json::{Value, json};
 
-use crate::shipped_manifests::manifests::{WEBHOOKS, documents};
+use crate::shipped_manifests::files::{OPERATOR, WEBHOOKS, documents};
 use crate::support::namespace;
-
-pub(super) const OPERATOR: &str = include_str!("../../../../../deploy/operator.yaml");
 
 /// What the pods of the Deployment are made from.
 fn template() -> Value {

@@ -12,7 +12,7 @@ use firebolt_core::resolve::instance::resolve;
 use localkube::Cluster;
 use serde_json::{Value, json};
 
-use crate::shipped_manifests::manifests::{POLICY, documents};
+use crate::shipped_manifests::files::{POLICY, documents};
 use crate::support::{SOON, eventually, namespace, prepare};
 
 /// The instance of the engines [`FULL`] and [`BARE`].

@@ -1,29 +1,41 @@
 //! A test environment whose operator reaches the API server through a proxy and is checked against the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 
 use firebolt_api::key::Label;
 use firebolt_api::{EnginePhase, FireboltEngine};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::ResourceExt;
-use rustix::process::Signal;
 
 use super::invariants::Invariants;
+use crate::crash_env::CrashEnv;
 use crate::fault_proxy::{Fault, Proxy, Rule, writes};
 use crate::fixtures::{engine, new_image};
-use crate::support::{Operator, SOON};
 use crate::testenv::{Namespaced, TestEnv};
 
 /// The name of the engine.
 pub(crate) const ENGINE: &str = "a";
 
-/// An operator behind a proxy. It does not run until it is started.
+/// An operator behind a proxy, and the invariants of one engine. It does not run until it is started.
 pub(crate) struct ProxiedEnv {
-    operator: Option<Operator>,
-    pub proxy: Proxy,
     pub invariants: Invariants,
-    pub env: TestEnv,
+    crash_env: CrashEnv<TestEnv>,
+}
+
+impl Deref for ProxiedEnv {
+    type Target = CrashEnv<TestEnv>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.crash_env
+    }
+}
+
+impl DerefMut for ProxiedEnv {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.crash_env
+    }
 }
 
 impl ProxiedEnv {
@@ -31,10 +43,8 @@ impl ProxiedEnv {
     pub(crate) async fn without_operator() -> Self {
         let env = TestEnv::without_operator().await;
         Self {
-            operator: None,
-            proxy: Proxy::start(&env.cluster, env.kubeconfig()),
             invariants: Invariants::watch(&env.cluster, &env.namespace, ENGINE).await,
-            env,
+            crash_env: CrashEnv::new(env),
         }
     }
 
@@ -51,19 +61,6 @@ impl ProxiedEnv {
         proxied.env.create(&engine(ENGINE).0).await;
         proxied.env.wait_for_generation(ENGINE, 0).await;
         proxied
-    }
-
-    /// Starts the operator, alone: nobody waits for a lease.
-    pub(crate) fn start_operator(&mut self) {
-        let flags = ["--namespaces", &self.env.namespace, "--leader-elect=false"];
-        self.operator = Some(Operator::start(&self.env.cluster, &self.proxy.kubeconfig(), &flags));
-    }
-
-    /// Kills the operator and waits until it is gone.
-    pub(crate) fn kill_operator(&mut self) {
-        let mut operator = self.operator.take().expect("it runs");
-        operator.signal(Signal::KILL);
-        operator.wait(SOON);
     }
 
     /// Deploys the engine, changes it, and waits for generation 1. Each step is skipped if it is done already, so that

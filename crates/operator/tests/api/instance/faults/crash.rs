@@ -6,46 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use firebolt_api::{FireboltInstance, InstancePhase};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::fault_proxy::{Fault, Proxy, Verb, writes};
+use crate::crash_env::CrashEnv;
+use crate::fault_proxy::{Fault, Verb, writes};
 use crate::instance::children::{CHILDREN, at};
 use crate::instance::fixtures::{MAIN, instance};
 use crate::instance::testenv::InstanceEnv;
-use crate::support::{Operator, SOON};
 
 /// How many tests are played at the same time.
 const AT_ONCE: usize = 4;
 
-/// An operator behind a proxy.
-struct CrashEnv {
-    operator: Option<Operator>,
-    proxy: Proxy,
-    env: InstanceEnv,
-}
-
-impl CrashEnv {
-    async fn new() -> Self {
-        let env = InstanceEnv::without_operator().await;
-        Self {
-            operator: None,
-            proxy: Proxy::start(&env.cluster, env.kubeconfig()),
-            env,
-        }
-    }
-
-    fn start_operator(&mut self) {
-        let flags = ["--namespaces", &self.env.namespace, "--leader-elect=false"];
-        self.operator = Some(Operator::start(&self.env.cluster, &self.proxy.kubeconfig(), &flags));
-    }
-
-    fn kill_operator(&mut self) {
-        let mut operator = self.operator.take().expect("it runs");
-        operator.signal(Signal::KILL);
-        operator.wait(SOON);
-    }
-
+impl CrashEnv<InstanceEnv> {
     /// The instance is wanted and becomes ready.
     async fn provision(&self) {
         if self.env.get::<FireboltInstance>(MAIN).await.is_none() {
@@ -69,7 +41,7 @@ impl CrashEnv {
     async fn killed_at(&mut self, n: usize, test: impl AsyncFn(&Self)) -> bool {
         let before = self.proxy.writes().len();
         let rule = self.proxy.on(writes().nth(n), Fault::HoldResponse);
-        if self.operator.is_none() {
+        if !self.is_started() {
             self.start_operator();
         }
         tokio::select! {
@@ -140,7 +112,7 @@ fn essence(object: &DynamicObject) -> Value {
     value
 }
 
-impl CrashEnv {
+impl CrashEnv<InstanceEnv> {
     /// Sets an instance up and clears it away, each with an operator that is killed after its nth write. Says whether there
     /// were so many.
     async fn through(&mut self, n: usize, expected: &BTreeMap<String, Value>) -> [bool; 2] {
@@ -173,7 +145,7 @@ impl CrashEnv {
 /// clears it away without leaving anything behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_operator_killed_after_any_write_converges_after_restart() {
-    let mut undisturbed = CrashEnv::new().await;
+    let mut undisturbed = CrashEnv::new(InstanceEnv::without_operator().await);
     undisturbed.start_operator();
     undisturbed.provision().await;
     let expected = undisturbed.objects().await;
@@ -181,7 +153,7 @@ async fn an_operator_killed_after_any_write_converges_after_restart() {
     let (next, enough) = (AtomicUsize::new(1), AtomicBool::new(false));
     let last = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let worker = async || {
-        let mut crash_env = CrashEnv::new().await;
+        let mut crash_env = CrashEnv::new(InstanceEnv::without_operator().await);
         while !enough.load(Ordering::Relaxed) {
             let n = next.fetch_add(1, Ordering::Relaxed);
             let struck = crash_env.through(n, &expected).await;
