@@ -26,7 +26,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PropagationPolicy;
 use serde_json::json;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::State;
@@ -37,7 +37,7 @@ pub(super) enum InstanceWriteOutcome {
     /// All were made. The instance after the last write to it.
     Complete(Box<FireboltInstance>),
     /// The API server rejected an object. The next reconcile reports it and goes on with the other components.
-    Rejected,
+    Rejected(ReconcileError),
 }
 
 impl InstanceReconciler {
@@ -73,13 +73,12 @@ impl InstanceReconciler {
              or quota that rejects it; the operator keeps trying.",
             object.name
         );
-        warn!("request rejected: {error}");
         state.expectations.invalidate();
         state
             .own
             .rejections
             .add(component, instance.metadata.generation, message);
-        Ok(InstanceWriteOutcome::Rejected)
+        Ok(InstanceWriteOutcome::Rejected(error))
     }
 
     /// Writes to the status that the API server rejects a request, so that the instance cannot be reconciled. Best effort:

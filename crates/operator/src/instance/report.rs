@@ -19,7 +19,7 @@ impl InstanceReconciler {
     pub(super) fn report(&self, planned: &Planned, applied: InstanceWriteOutcome, state: &mut State) -> Outcome {
         let after = match applied {
             InstanceWriteOutcome::Complete(after) => after,
-            InstanceWriteOutcome::Rejected => return Outcome::Rejected,
+            InstanceWriteOutcome::Rejected(error) => return Outcome::Rejected(error),
         };
         let plan = &planned.plan;
         if !plan.writes.is_empty() {

@@ -1,5 +1,6 @@
 //! When to reconcile an object again, after success and after failure.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -22,7 +23,7 @@ const LONGEST_DELAY: Duration = Duration::from_mins(1);
 const NOT_LEADER_DELAY: Duration = Duration::from_secs(1);
 
 /// How a reconcile ended, if not in an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Outcome {
     /// All is done that can be done now.
     Done {
@@ -37,7 +38,7 @@ pub enum Outcome {
     Wait(Duration),
     /// The API server rejected a request, and the state of the object contains why. Counts as an error; the reconcile that
     /// follows at once reports it and does the rest.
-    Rejected,
+    Rejected(ReconcileError),
 }
 
 #[cfg(test)]
@@ -63,8 +64,8 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub struct Backoff {
     failures: u32,
-    /// The error that was last logged, so that each is logged once.
-    error: Option<String>,
+    /// The error that was last logged of each attempt, so that it is logged once.
+    errors: BTreeMap<String, String>,
 }
 
 impl Backoff {
@@ -76,23 +77,26 @@ impl Backoff {
     /// A reconcile did not fail.
     pub(super) fn succeeded(&mut self, outcome: &Outcome) -> Requeue {
         let now = Instant::now();
-        match *outcome {
-            Outcome::Wait(left) => Requeue {
+        match outcome {
+            &Outcome::Wait(left) => Requeue {
                 at: Some(now + left),
                 keep_priority: true,
                 ..Requeue::default()
             },
-            Outcome::Rejected => Requeue {
-                at: Some(now),
-                ..Requeue::default()
-            },
-            Outcome::Done {
+            Outcome::Rejected(error) => {
+                self.log("request rejected", error);
+                Requeue {
+                    at: Some(now),
+                    ..Requeue::default()
+                }
+            }
+            &Outcome::Done {
                 requeue_after,
                 throttle,
                 rejected,
             } => {
                 self.failures = 0;
-                if !rejected && self.error.take().is_some() {
+                if !rejected && !std::mem::take(&mut self.errors).is_empty() {
                     info!("reconcile succeeded after failures");
                 }
                 let delay = [requeue_after, throttle].into_iter().flatten().max();
@@ -128,12 +132,11 @@ impl Backoff {
                 (jittered(delay).max(throttle), false)
             }
         };
-        let text = error.to_string();
-        if expected || self.error.as_ref() == Some(&text) {
-            debug!("reconcile failed, retrying in {delay:?}: {text}");
+        let failed = format!("reconcile failed, retrying in {delay:?}");
+        if expected {
+            debug!("{failed}: {error}");
         } else {
-            warn!("reconcile failed, retrying in {delay:?}: {text}");
-            self.error = Some(text);
+            self.log(&failed, error);
         }
         let now = Instant::now();
         Requeue {
@@ -141,6 +144,20 @@ impl Backoff {
             not_before: Some(now + throttle),
             keep_priority: true,
         }
+    }
+
+    fn log(&mut self, event: &str, error: &ReconcileError) {
+        if self.is_new(error) {
+            warn!("{event}: {error}");
+        } else {
+            debug!("{event}: {error}");
+        }
+    }
+
+    /// Whether the error differs from the last one of this attempt.
+    fn is_new(&mut self, error: &ReconcileError) -> bool {
+        let text = error.to_string();
+        self.errors.insert(error.attempt(), text.clone()) != Some(text)
     }
 }
 
@@ -233,17 +250,31 @@ mod tests {
         };
         backoff.failed(&response(422));
         backoff.succeeded(&Outcome::Wait(CONFLICT_DELAY));
-        assert!(backoff.error.is_some(), "nothing was done");
+        assert!(!backoff.errors.is_empty(), "nothing was done");
         backoff.succeeded(&outstanding);
-        assert!(backoff.error.is_some(), "it was not tried again");
-        let rejected = backoff.succeeded(&Outcome::Rejected);
+        assert!(!backoff.errors.is_empty(), "it was not tried again");
+        let rejected = backoff.succeeded(&Outcome::Rejected(response(422)));
         assert_eq!(
             (rejected.at, rejected.not_before),
             (Some(Instant::now()), None),
             "it is reported at once"
         );
-        assert!(backoff.error.is_some(), "it was rejected");
+        assert!(!backoff.errors.is_empty(), "it was rejected");
         backoff.succeeded(&Outcome::DONE);
-        assert!(backoff.error.is_none());
+        assert!(backoff.errors.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_and_a_rejection_are_logged_once_while_they_stay_the_same() {
+        let (mut backoff, failure) = (Backoff::default(), response(500));
+        let rejected = || ReconcileError::Conflict {
+            object: ObjectKey::new("n", "b"),
+        };
+        backoff.succeeded(&Outcome::Rejected(rejected()));
+        backoff.failed(&failure);
+        assert!(!backoff.is_new(&rejected()) && !backoff.is_new(&failure), "sent again");
+        assert!(backoff.is_new(&response(422)), "another response");
+        backoff.succeeded(&Outcome::DONE);
+        assert!(backoff.is_new(&rejected()) && backoff.is_new(&failure));
     }
 }

@@ -186,7 +186,7 @@ pub(super) struct Measured {
 impl Measured {
     pub(super) fn finished(self, key: &ObjectKey, result: &Result<Outcome, ReconcileError>) {
         match result {
-            Ok(Outcome::Rejected) | Err(_) => return self.metrics.failed(),
+            Ok(Outcome::Rejected(_)) | Err(_) => return self.metrics.failed(),
             Ok(Outcome::Done {
                 requeue_after: None, ..
             }) => self.metrics.success.inc(),
@@ -227,7 +227,7 @@ mod tests {
     #[case::done(Ok(Outcome::DONE), "success")]
     #[case::timer(Ok(Outcome::requeue_after(Duration::ZERO)), "requeue_after")]
     #[case::caches_lag(Ok(Outcome::Wait(Duration::ZERO)), "requeue_after")]
-    #[case::rejected(Ok(Outcome::Rejected), "error")]
+    #[case::rejected(Ok(Outcome::Rejected(ReconcileError::NotLeader)), "error")]
     #[case::error(Err(ReconcileError::NotLeader), "error")]
     fn a_reconcile_is_counted_by_its_result(#[case] result: Result<Outcome, ReconcileError>, #[case] expected: &str) {
         let mut registry = Registry::default();
