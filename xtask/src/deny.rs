@@ -9,23 +9,23 @@ use localkube::tools::{Binary, Tool, Tools};
 use crate::{Outcome, tools};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Arguments {
     /// Look for known vulnerabilities too; their database is fetched from the network
     #[arg(long)]
     advisories: bool,
 }
 
-pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Outcome {
     let tools = Tools::from_env()?;
     tools::ensure(&tools, Tool::CargoDeny)?;
     let mut command = Command::new(tools.binary(Binary::CargoDeny)?);
-    command.args(["--locked", "check"]).args(checks(args)).current_dir(root);
+    command.args(["--locked", "check"]).args(checks(arguments)).current_dir(root);
     crate::finish(&mut command)
 }
 
-fn checks(args: &Args) -> Vec<&'static str> {
+fn checks(arguments: &Arguments) -> Vec<&'static str> {
     let mut checks = vec!["bans", "licenses", "sources"];
-    checks.extend(args.advisories.then_some("advisories"));
+    checks.extend(arguments.advisories.then_some("advisories"));
     checks
 }
 
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn only_who_asks_for_advisories_needs_the_network() {
-        let checks = |advisories| checks(&Args { advisories });
+        let checks = |advisories| checks(&Arguments { advisories });
         assert_eq!(checks(false), ["bans", "licenses", "sources"]);
         assert_eq!(checks(true), ["bans", "licenses", "sources", "advisories"]);
     }

@@ -12,7 +12,7 @@ use crate::{Outcome, api_reference, pod_schema};
 const POD_SCHEMA: &str = "crates/api/schema/pod-template.json";
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Arguments {
     /// Only check: fail if a file is missing or stale, and write nothing
     #[arg(long)]
     check: bool,
@@ -22,19 +22,19 @@ pub(crate) struct Args {
     openapi: Option<PathBuf>,
 }
 
-pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
-    let stale: Vec<String> = files(args)?
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Outcome {
+    let stale: Vec<String> = files(arguments)?
         .into_iter()
         .filter(|(path, contents)| fs::read_to_string(root.join(path)).ok().as_ref() != Some(contents))
         .map(|(path, contents)| {
-            if args.check {
+            if arguments.check {
                 Ok(path)
             } else {
                 write(root, path, &contents)
             }
         })
         .collect::<Result<_, _>>()?;
-    if args.check && !stale.is_empty() {
+    if arguments.check && !stale.is_empty() {
         return Err(format!("stale: {}; run `make generate` and commit the result", stale.join(", ")).into());
     }
     for path in stale {
@@ -44,9 +44,9 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
 }
 
 /// Every generated file with its contents.
-fn files(args: &Args) -> Result<Vec<(String, String)>, String> {
+fn files(arguments: &Arguments) -> Result<Vec<(String, String)>, String> {
     let mut files = Vec::new();
-    if let Some(document) = &args.openapi {
+    if let Some(document) = &arguments.openapi {
         files.push((POD_SCHEMA.to_owned(), pod_schema_from(document)?));
     }
     for crd in firebolt_api::crds() {

@@ -48,15 +48,15 @@ enum Task {
     /// Run the benchmarks and compare the results with the targets (about 15 minutes)
     Bench(bench::Arguments),
     /// Update the generated files: CRDs and API reference
-    Generate(generate::Args),
+    Generate(generate::Arguments),
     /// Check crate boundaries, module cycles and discouraged terms
     LintDeps,
     /// Count discouraged terms
     LintWords(lint::WordsArgs),
     /// Check licences, sources and duplicate versions of dependencies
-    Deny(deny::Args),
+    Deny(deny::Arguments),
     /// Verify that the tests detect injected bugs in the decision code
-    Mutants(mutants::Args),
+    Mutants(mutants::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         Task::Mutants(arguments) => mutants::run(&root(), &arguments),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("error: {}", localkube::chain(error.as_ref()));
+        eprintln!("error: {}", firebolt_process::error::chain(error.as_ref()));
         ExitCode::FAILURE
     })
 }

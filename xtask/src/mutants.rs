@@ -20,20 +20,20 @@ const LIST: &str = "docs/mutants.md";
 const SOURCES: &str = "crates/core/src/";
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct Arguments {
     /// Only the mutants whose name matches, for example plan/engine/phase.rs or `in drained$`
     #[arg(long, value_name = "REGEX")]
     only: Option<String>,
 }
 
-pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
+pub(crate) fn run(root: &Path, arguments: &Arguments) -> Outcome {
     // Read first: a mistake in the list shows before the long run, not after it.
     let text = fs::read_to_string(root.join(LIST)).map_err(|error| format!("read {LIST}: {error}"))?;
     let listed = listed(&text)?;
     let started = Instant::now();
-    let results = inject(root, args)?;
+    let results = inject(root, arguments)?;
     println!("{} in {} minutes", results.figures(), started.elapsed().as_secs() / 60);
-    let problems = results.problems(&listed, args.only.is_none());
+    let problems = results.problems(&listed, arguments.only.is_none());
     for problem in &problems {
         println!("{problem}");
     }
@@ -44,14 +44,14 @@ pub(crate) fn run(root: &Path, args: &Args) -> Outcome {
     })
 }
 
-fn inject(root: &Path, args: &Args) -> Result<Results, Box<dyn Error>> {
+fn inject(root: &Path, arguments: &Arguments) -> Result<Results, Box<dyn Error>> {
     let tools = Tools::from_env()?;
     tools::ensure(&tools, Tool::CargoMutants)?;
     let target = root.join("target");
     fs::create_dir_all(&target)?;
     let mut command = Command::new(tools.binary(Binary::CargoMutants)?);
     command.args(["mutants", "--output"]).arg(&target).current_dir(root);
-    command.args(args.only.iter().flat_map(|only| ["--re", only]));
+    command.args(arguments.only.iter().flat_map(|only| ["--re", only]));
     // The same mutant must have the same fate in every run, and must not profit from what another one has shown.
     command.env("PROPTEST_RNG_SEED", "1");
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");

@@ -173,24 +173,10 @@ impl Error {
     }
 }
 
-/// An error and its causes in one line. A cause that the text already contains is not repeated.
-#[must_use]
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let reason = cause.to_string();
-        if !text.contains(&reason) {
-            text.push_str(": ");
-            text.push_str(&reason);
-        }
-        source = cause.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use firebolt_process::error::chain;
+
     use super::*;
     use std::os::unix::process::ExitStatusExt as _;
 

@@ -33,7 +33,7 @@ mod topology;
 
 pub use cluster::{ATTACH_VARIABLE, Cluster, ComponentStatus, Options, Status, Up, default_dir, down, status};
 pub use components::containerd::SANDBOX_IMAGE;
-pub use error::{Error, chain};
+pub use error::Error;
 pub use helper::serve_as_helper;
 pub use process::cgroups::find as control_groups_of;
 pub use process::{DIR_VARIABLE, Process, find as processes_of};

@@ -13,19 +13,3 @@ pub mod postgres;
 mod server;
 
 pub use client::{Endpoint, EndpointError};
-
-/// The text of an error with all its causes, each once.
-#[must_use]
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let reason = cause.to_string();
-        if !text.contains(&reason) {
-            text.push_str(": ");
-            text.push_str(&reason);
-        }
-        source = cause.source();
-    }
-    text
-}

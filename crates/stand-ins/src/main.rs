@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use stand_ins::{chain, engine, load, metadata};
+use firebolt_process::error::chain;
+use stand_ins::{engine, load, metadata};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The program of the metadata image. Called by this name, the stand-in takes that program's arguments.

@@ -8,18 +8,18 @@ pub(super) struct Line {
     measure: String,
     measured: String,
     target: String,
-    verdict: Verdict,
+    result: TargetResult,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum TargetResult {
     Met,
     Missed,
     /// There is no target; the number is there to be compared.
     Shown,
 }
 
-impl Verdict {
+impl TargetResult {
     fn text(self) -> &'static str {
         match self {
             Self::Met => "met",
@@ -41,7 +41,11 @@ impl Line {
             measure: measure.into(),
             measured: measured.into(),
             target: format!("< {limit} {unit}"),
-            verdict: if number < limit { Verdict::Met } else { Verdict::Missed },
+            result: if number < limit {
+                TargetResult::Met
+            } else {
+                TargetResult::Missed
+            },
         }
     }
 
@@ -51,12 +55,12 @@ impl Line {
             measure: measure.into(),
             measured: measured.into(),
             target: "-".to_owned(),
-            verdict: Verdict::Shown,
+            result: TargetResult::Shown,
         }
     }
 
     fn cells(&self) -> [&str; 4] {
-        [&self.measure, &self.measured, &self.target, self.verdict.text()]
+        [&self.measure, &self.measured, &self.target, self.result.text()]
     }
 }
 
@@ -99,8 +103,8 @@ all at once  1.0 s                    -         -
 
     #[test]
     fn a_number_that_is_just_the_limit_is_not_below_it() {
-        let verdict = |number| Line::against("", number, "", Below(1.0, "ms")).verdict;
-        assert_eq!((verdict(0.999), verdict(1.0)), (Verdict::Met, Verdict::Missed));
-        assert_eq!(verdict(f64::NAN), Verdict::Missed);
+        let result = |number| Line::against("", number, "", Below(1.0, "ms")).result;
+        assert_eq!((result(0.999), result(1.0)), (TargetResult::Met, TargetResult::Missed));
+        assert_eq!(result(f64::NAN), TargetResult::Missed);
     }
 }

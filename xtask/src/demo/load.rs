@@ -31,11 +31,11 @@ pub(super) struct Counts {
 
 /// Running clients. They end when this goes, because nobody reads what they write.
 pub(super) struct Load {
-    programs: Vec<Program>,
+    programs: Vec<LoadProgram>,
     lines: mpsc::UnboundedReceiver<(usize, String)>,
 }
 
-struct Program {
+struct LoadProgram {
     child: std::process::Child,
     counts: Counts,
     failures: Vec<String>,
@@ -56,7 +56,7 @@ impl Load {
             let printed = child.stdout.take().ok_or("read from the load")?;
             let sender = sender.clone();
             thread::spawn(move || forward(printed, number, &sender));
-            programs.push(Program {
+            programs.push(LoadProgram {
                 child,
                 counts: Counts::default(),
                 failures: Vec::new(),
@@ -101,7 +101,7 @@ impl Load {
     }
 }
 
-impl Program {
+impl LoadProgram {
     fn note(&mut self, line: &str) -> Result<()> {
         let progress: Value =
             serde_json::from_str(line).map_err(|error| format!("read from the load: {error}: {line}"))?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Result;
 use super::archive::{Archive, Image};
 use super::layer::Layer;
-use super::names::{self, Names};
+use super::names::{self, ImageNames};
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -69,7 +69,7 @@ impl Programs {
 }
 
 /// Every archive.
-pub(super) fn archives(programs: &Programs, names: &Names) -> Result<Vec<Archive>> {
+pub(super) fn archives(programs: &Programs, names: &ImageNames) -> Result<Vec<Archive>> {
     let base = Rc::new(base(programs)?);
     let archive = |name, image: &str, layer: Layer, start: Value| Archive {
         name,
@@ -150,7 +150,7 @@ fn base(programs: &Programs) -> Result<Layer> {
 }
 
 /// The engine, twice, the metadata service, and what keeps a pod open. All but the last start by what the pod says.
-fn stand_ins(programs: &Programs, names: &Names, base: &Rc<Layer>) -> Archive {
+fn stand_ins(programs: &Programs, names: &ImageNames, base: &Rc<Layer>) -> Archive {
     let mut layer = Layer::default();
     // The program chooses its part by the name that it is called by.
     layer.program("opt/firebolt/firebolt", &programs.stand_in);

@@ -19,7 +19,7 @@ use localkube::Cluster;
 
 use crate::Outcome;
 use contents::Programs;
-use names::Names;
+use names::ImageNames;
 
 /// Our own programs that go into images.
 const PROGRAMS: [&str; 3] = ["firebolt-operator", "firebolt-wake-agent", "firebolt-stand-in"];
@@ -57,7 +57,7 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
     let program = std::env::current_exe()?;
     let built = program.parent().ok_or("find the folder of this program")?;
     let programs = Programs::find(built)?;
-    let names = Names::ask(programs.operator())?;
+    let names = ImageNames::ask(programs.operator())?;
     let folder = built.join("images");
     fs::create_dir_all(&folder)?;
     let mut paths = Vec::new();
@@ -82,7 +82,7 @@ pub(crate) fn build(root: &Path) -> Result<Vec<PathBuf>> {
 
 /// The name of a second engine image, so that there is something to change an engine to.
 pub(crate) fn next_engine() -> Result<String> {
-    Ok(Names::ask(&std::env::current_exe()?.with_file_name("firebolt-operator"))?.next_engine)
+    Ok(ImageNames::ask(&std::env::current_exe()?.with_file_name("firebolt-operator"))?.next_engine)
 }
 
 /// Imports archives into a cluster, under the names that their images have.

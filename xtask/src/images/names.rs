@@ -16,7 +16,7 @@ const PINNED: &str = "stand-in";
 
 /// The names under which images are imported.
 #[derive(Debug, PartialEq)]
-pub(super) struct Names {
+pub(super) struct ImageNames {
     pub(super) engine: String,
     pub(super) next_engine: String,
     pub(super) metadata: String,
@@ -27,7 +27,7 @@ pub(super) struct Names {
     pub(super) wake_agent: String,
 }
 
-impl Names {
+impl ImageNames {
     /// Asks the operator itself, so that a name cannot change there alone.
     pub(super) fn ask(operator: &Path) -> Result<Self> {
         Self::parse(&output(Command::new(operator).args(["run", "--help"]))?)
@@ -98,7 +98,7 @@ Images:
 
     #[test]
     fn a_flag_without_default_does_not_take_that_of_the_next() {
-        let error = Names::parse(HELP).expect_err("no default");
+        let error = ImageNames::parse(HELP).expect_err("no default");
         assert!(error.to_string().contains("--ui-image"), "{error}");
     }
 

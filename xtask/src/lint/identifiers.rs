@@ -52,14 +52,14 @@ const NAMES: [&str; 1] = ["TERM"];
 
 /// An identifier with such a word.
 #[derive(Debug, PartialEq)]
-pub(super) struct Find {
+pub(super) struct IdentifierFinding {
     pub(super) line: usize,
     pub(super) name: String,
     pub(super) say: &'static str,
 }
 
 /// The identifiers in a source file that have such a word.
-pub(super) fn search(file: &Path) -> Result<Vec<Find>, Box<dyn Error>> {
+pub(super) fn search(file: &Path) -> Result<Vec<IdentifierFinding>, Box<dyn Error>> {
     let text = fs::read_to_string(file).map_err(|error| format!("read {}: {error}", file.display()))?;
     let tokens: TokenStream = text
         .parse()
@@ -69,7 +69,7 @@ pub(super) fn search(file: &Path) -> Result<Vec<Find>, Box<dyn Error>> {
     Ok(found)
 }
 
-fn collect(tokens: TokenStream, found: &mut Vec<Find>) {
+fn collect(tokens: TokenStream, found: &mut Vec<IdentifierFinding>) {
     for token in tokens {
         match token {
             TokenTree::Group(group) => collect(group.stream(), found),
@@ -79,11 +79,11 @@ fn collect(tokens: TokenStream, found: &mut Vec<Find>) {
     }
 }
 
-fn find(ident: &Ident) -> Option<Find> {
+fn find(ident: &Ident) -> Option<IdentifierFinding> {
     let name = ident.to_string();
     let say = to_replace(&name)?;
     let line = ident.span().start().line;
-    Some(Find { line, name, say })
+    Some(IdentifierFinding { line, name, say })
 }
 
 /// What to say instead of a word of the name.
@@ -168,6 +168,6 @@ mod tests {
         fs::write(&file, "// told\nfn f() {\n    g(\"told\", told);\n}\n").expect("a file");
         let (line, name) = (3, "told".to_owned());
         let say = to_replace("told").expect("a word to replace");
-        assert_eq!(search(&file).expect("read it"), [Find { line, name, say }]);
+        assert_eq!(search(&file).expect("read it"), [IdentifierFinding { line, name, say }]);
     }
 }

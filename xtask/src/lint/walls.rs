@@ -19,11 +19,20 @@ const WALLS: [(&str, &[&str]); 11] = [
         &["firebolt-api", "firebolt-core", "firebolt-process", "firebolt-runtime"],
     ),
     ("firebolt-wake-agent", &["firebolt-api", "firebolt-process"]),
-    ("localkube", &[]),
-    ("stand-ins", &["firebolt-api"]),
+    ("localkube", &["firebolt-process"]),
+    ("stand-ins", &["firebolt-api", "firebolt-process"]),
     ("testkit", &[]),
     ("e2e", &["firebolt-api", "localkube", "stand-ins"]),
-    ("xtask", &["firebolt-api", "firebolt-core", "localkube", "stand-ins"]),
+    (
+        "xtask",
+        &[
+            "firebolt-api",
+            "firebolt-core",
+            "firebolt-process",
+            "localkube",
+            "stand-ins",
+        ],
+    ),
 ];
 
 /// Crates that do no I/O, and what they must not link, directly or through others.

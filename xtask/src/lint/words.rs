@@ -142,7 +142,7 @@ const EXCEPT: [&str; 8] = [
 
 /// A word that has a better one.
 #[derive(Debug, PartialEq)]
-pub(super) struct Find {
+pub(super) struct WordFinding {
     file: String,
     /// The line and its number, as `git grep` prints them. Empty if it is the name of the file.
     line: String,
@@ -155,7 +155,7 @@ pub(super) fn faults(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 /// Searches everything that is tracked or about to be, below these paths if any are named.
-pub(super) fn search(root: &Path, paths: &[String]) -> Result<Vec<Find>, Box<dyn Error>> {
+pub(super) fn search(root: &Path, paths: &[String]) -> Result<Vec<WordFinding>, Box<dyn Error>> {
     let mut found = Vec::new();
     let scope: Vec<&str> = paths.iter().map(String::as_str).chain(EXCEPT).collect();
     for (pattern, say) in LINES {
@@ -166,14 +166,14 @@ pub(super) fn search(root: &Path, paths: &[String]) -> Result<Vec<Find>, Box<dyn
         found.extend(lines.lines().filter_map(|line| {
             let (file, line) = line.split_once(':')?;
             let (file, line) = (file.to_owned(), line.to_owned());
-            Some(Find { file, line, say })
+            Some(WordFinding { file, line, say })
         }));
     }
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard", "--"];
     let files = super::git(root, &[&arguments[..], &scope].concat())?;
     found.extend(files.lines().filter_map(|file| {
         let (file, line) = (file.to_owned(), String::new());
-        name_to_replace(&file).map(|say| Find { file, line, say })
+        name_to_replace(&file).map(|say| WordFinding { file, line, say })
     }));
     for file in files.lines() {
         let path = root.join(file);
@@ -181,7 +181,7 @@ pub(super) fn search(root: &Path, paths: &[String]) -> Result<Vec<Find>, Box<dyn
             continue;
         }
         let identifiers = identifiers::search(&path)?;
-        found.extend(identifiers.into_iter().map(|identifier| Find {
+        found.extend(identifiers.into_iter().map(|identifier| WordFinding {
             file: file.to_owned(),
             line: format!("{}: {}", identifier.line, identifier.name),
             say: identifier.say,
@@ -201,7 +201,7 @@ fn name_to_replace(file: &str) -> Option<&'static str> {
 }
 
 /// The number of finds by folder, and of all.
-pub(super) fn table(found: &[Find]) -> String {
+pub(super) fn table(found: &[WordFinding]) -> String {
     let mut folders: BTreeMap<String, usize> = BTreeMap::new();
     for find in found {
         *folders.entry(folder(&find.file)).or_default() += 1;
@@ -215,7 +215,7 @@ pub(super) fn table(found: &[Find]) -> String {
 }
 
 /// Each find with its remedy.
-pub(super) fn list(found: &[Find]) -> String {
+pub(super) fn list(found: &[WordFinding]) -> String {
     let mut text = String::new();
     for find in found {
         let _ = writeln!(text, "{}", describe(find));
@@ -223,7 +223,7 @@ pub(super) fn list(found: &[Find]) -> String {
     text
 }
 
-fn describe(Find { file, line, say }: &Find) -> String {
+fn describe(WordFinding { file, line, say }: &WordFinding) -> String {
     let line = if line.is_empty() {
         "(the name of the file)"
     } else {
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn finds_are_counted_by_folder() {
-        let find = |file: &str| Find {
+        let find = |file: &str| WordFinding {
             file: file.to_owned(),
             line: String::new(),
             say: "",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// What became of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum TestOutcome {
     Passed,
     Failed,
     Ignored,
@@ -18,7 +18,7 @@ pub(super) enum Verdict {
 #[derive(Debug, PartialEq)]
 pub(super) struct Test {
     pub(super) name: String,
-    pub(super) verdict: Verdict,
+    pub(super) outcome: TestOutcome,
     pub(super) took: Duration,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Test {
 #[derive(Default)]
 pub(super) struct Reader {
     /// In the order in which they ended, with the time since the start of the program.
-    ended: Vec<(String, Verdict, Duration)>,
+    ended: Vec<(String, TestOutcome, Duration)>,
     /// What the list at the end calls failed.
     failed: BTreeSet<String>,
     in_failures: bool,
@@ -35,8 +35,8 @@ pub(super) struct Reader {
 impl Reader {
     /// Takes a line that was printed so long after the start of the program.
     pub(super) fn line(&mut self, line: &str, at: Duration) {
-        if let Some((name, verdict)) = ended(line) {
-            self.ended.push((name.to_owned(), verdict, at));
+        if let Some((name, outcome)) = ended(line) {
+            self.ended.push((name.to_owned(), outcome, at));
         }
         match line {
             // The last list of this title has the names alone; one with the output of each test comes before it.
@@ -62,7 +62,7 @@ impl Reader {
         let known: BTreeSet<&String> = self.ended.iter().map(|(name, ..)| name).collect();
         let missed = self.failed.iter().filter(|name| !known.contains(name));
         let end = self.ended.last().map_or(Duration::ZERO, |(_, _, at)| *at);
-        let missed: Vec<_> = missed.map(|name| (name.clone(), Verdict::Failed, end)).collect();
+        let missed: Vec<_> = missed.map(|name| (name.clone(), TestOutcome::Failed, end)).collect();
         self.ended.extend(missed);
 
         let mut by_name: Vec<&str> = self.ended.iter().map(|(name, ..)| name.as_str()).collect();
@@ -74,9 +74,9 @@ impl Reader {
                 None => Duration::ZERO,
             }
         };
-        let tests = self.ended.iter().map(|(name, verdict, at)| Test {
+        let tests = self.ended.iter().map(|(name, outcome, at)| Test {
             name: name.clone(),
-            verdict: *verdict,
+            outcome: *outcome,
             took: at.saturating_sub(started(name)),
         });
         tests.collect()
@@ -84,39 +84,39 @@ impl Reader {
 }
 
 /// The test that the line says has ended.
-fn ended(line: &str) -> Option<(&str, Verdict)> {
-    let (name, verdict) = line.strip_prefix("test ")?.split_once(" ... ")?;
+fn ended(line: &str) -> Option<(&str, TestOutcome)> {
+    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
     // A test that must panic says so after its name.
     let name = name.strip_suffix(" - should panic").unwrap_or(name);
-    let verdict = match verdict {
-        "FAILED" => Verdict::Failed,
-        "ignored" => Verdict::Ignored,
-        _ if verdict.starts_with("ignored, ") => Verdict::Ignored,
+    let outcome = match outcome {
+        "FAILED" => TestOutcome::Failed,
+        "ignored" => TestOutcome::Ignored,
+        _ if outcome.starts_with("ignored, ") => TestOutcome::Ignored,
         // With one thread, what a test prints itself may come in between.
-        _ if verdict == "ok" || verdict.ends_with("ok") => Verdict::Passed,
-        _ if verdict.ends_with("FAILED") => Verdict::Failed,
+        _ if outcome == "ok" || outcome.ends_with("ok") => TestOutcome::Passed,
+        _ if outcome.ends_with("FAILED") => TestOutcome::Failed,
         _ => return None,
     };
-    Some((name, verdict))
+    Some((name, outcome))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(lines: &[(&str, u64)], threads: usize) -> Vec<(String, Verdict, u64)> {
+    fn read(lines: &[(&str, u64)], threads: usize) -> Vec<(String, TestOutcome, u64)> {
         let mut reader = Reader::default();
         for (line, second) in lines {
             reader.line(line, Duration::from_secs(*second));
         }
         let tests = reader.finish(threads).into_iter();
         tests
-            .map(|test| (test.name, test.verdict, test.took.as_secs()))
+            .map(|test| (test.name, test.outcome, test.took.as_secs()))
             .collect()
     }
 
-    fn test(name: &str, verdict: Verdict, took: u64) -> (String, Verdict, u64) {
-        (name.to_owned(), verdict, took)
+    fn test(name: &str, outcome: TestOutcome, took: u64) -> (String, TestOutcome, u64) {
+        (name.to_owned(), outcome, took)
     }
 
     #[test]
@@ -134,10 +134,10 @@ mod tests {
         assert_eq!(
             read(&lines, 1),
             [
-                test("a::one", Verdict::Passed, 1),
-                test("a::two", Verdict::Passed, 0),
-                test("b", Verdict::Ignored, 0),
-                test("c", Verdict::Failed, 1),
+                test("a::one", TestOutcome::Passed, 1),
+                test("a::two", TestOutcome::Passed, 0),
+                test("b", TestOutcome::Ignored, 0),
+                test("c", TestOutcome::Failed, 1),
             ]
         );
     }
@@ -154,10 +154,10 @@ mod tests {
         assert_eq!(
             read(&lines, 2),
             [
-                test("b", Verdict::Passed, 2),
-                test("a", Verdict::Passed, 5),
-                test("c", Verdict::Passed, 7),
-                test("d", Verdict::Passed, 5),
+                test("b", TestOutcome::Passed, 2),
+                test("a", TestOutcome::Passed, 5),
+                test("c", TestOutcome::Passed, 7),
+                test("d", TestOutcome::Passed, 5),
             ]
         );
     }
@@ -182,16 +182,19 @@ mod tests {
         ];
         assert_eq!(
             read(&lines, 4),
-            [test("a", Verdict::Passed, 1), test("b", Verdict::Failed, 1)]
+            [test("a", TestOutcome::Passed, 1), test("b", TestOutcome::Failed, 1)]
         );
     }
 
     #[test]
     fn output_of_a_test_before_its_result_does_not_hide_it() {
-        assert_eq!(ended("test a ... something printedok"), Some(("a", Verdict::Passed)));
+        assert_eq!(
+            ended("test a ... something printedok"),
+            Some(("a", TestOutcome::Passed))
+        );
         assert_eq!(
             ended("test a ... something printedFAILED"),
-            Some(("a", Verdict::Failed))
+            Some(("a", TestOutcome::Failed))
         );
     }
 }

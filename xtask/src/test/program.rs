@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::libtest::{Reader, Test, Verdict};
+use super::libtest::{Reader, Test, TestOutcome};
 
 /// A compiled test program.
 #[derive(Clone)]
-pub(super) struct Program {
+pub(super) struct TestProgram {
     /// The crate and the name of the test in it, for people.
     pub(super) label: String,
     /// The name of the test alone.
@@ -21,7 +21,7 @@ pub(super) struct Program {
     pub(super) folder: PathBuf,
 }
 
-impl Program {
+impl TestProgram {
     /// The test program that a message of cargo is about.
     pub(super) fn of_message(message: &Value) -> Option<Self> {
         let path = PathBuf::from(message["executable"].as_str()?);
@@ -69,14 +69,14 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn count(&self, verdict: Verdict) -> usize {
-        self.tests.iter().filter(|test| test.verdict == verdict).count()
+    pub(super) fn count(&self, outcome: TestOutcome) -> usize {
+        self.tests.iter().filter(|test| test.outcome == outcome).count()
     }
 }
 
 /// Runs the program with so many threads unless the arguments say how many, and passes on what it prints.
 pub(super) fn run(
-    program: &Program,
+    program: &TestProgram,
     command: &mut Command,
     threads: usize,
     arguments: &[String],
@@ -133,13 +133,13 @@ mod tests {
                 "executable": executable,
             })
         };
-        let program = Program::of_message(&message("test", json!("/target/model-1"), true)).expect("a program");
+        let program = TestProgram::of_message(&message("test", json!("/target/model-1"), true)).expect("a program");
         assert_eq!((program.label.as_str(), program.name.as_str()), ("core model", "model"));
         assert_eq!(program.folder, Path::new("/repo/crates/core"));
-        let program = Program::of_message(&message("lib", json!("/target/core-1"), true)).expect("a program");
+        let program = TestProgram::of_message(&message("lib", json!("/target/core-1"), true)).expect("a program");
         assert_eq!(program.label, "core (lib)");
-        assert!(Program::of_message(&message("bin", json!("/target/core-1"), false)).is_none());
-        assert!(Program::of_message(&message("test", Value::Null, true)).is_none());
+        assert!(TestProgram::of_message(&message("bin", json!("/target/core-1"), false)).is_none());
+        assert!(TestProgram::of_message(&message("test", Value::Null, true)).is_none());
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_run_has_results_and_its_end() {
         let folder = tempfile::tempdir().expect("a folder");
-        let program = Program {
+        let program = TestProgram {
             label: "core model".to_owned(),
             name: "model".to_owned(),
             path: PathBuf::from("/bin/sh"),
@@ -165,6 +165,6 @@ mod tests {
         let run = run(&program, &mut command, 3, &arguments, &mut Vec::new()).expect("it starts");
         let names: Vec<&str> = run.tests.iter().map(|test| test.name.as_str()).collect();
         assert_eq!((names, run.succeeded), (vec!["a", "3"], false));
-        assert_eq!((run.count(Verdict::Passed), run.count(Verdict::Failed)), (1, 1));
+        assert_eq!((run.count(TestOutcome::Passed), run.count(TestOutcome::Failed)), (1, 1));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write as _};
 use std::time::Duration;
 
-use super::libtest::Verdict;
+use super::libtest::TestOutcome;
 use super::program::Run;
 
 /// How many of the slowest tests are shown.
@@ -25,18 +25,18 @@ impl Round {
 
     /// The time of every program, the slowest tests, and what failed.
     pub(super) fn summary(&self, tier: impl Display) -> String {
-        let count = |verdict| self.programs.iter().map(|run| run.count(verdict)).sum::<usize>();
+        let count = |outcome| self.programs.iter().map(|run| run.count(outcome)).sum::<usize>();
         let mut text = format!(
             "\n--- {tier}: {} passed, {} failed, {} ignored, in {} ---\n",
-            count(Verdict::Passed),
-            count(Verdict::Failed),
-            count(Verdict::Ignored),
+            count(TestOutcome::Passed),
+            count(TestOutcome::Failed),
+            count(TestOutcome::Ignored),
             seconds(self.took),
         );
         let mut programs: Vec<&Run> = self.programs.iter().collect();
         programs.sort_by_key(|run| std::cmp::Reverse(run.took));
         for run in programs {
-            let tests = run.tests.len() - run.count(Verdict::Ignored);
+            let tests = run.tests.len() - run.count(TestOutcome::Ignored);
             let _ = writeln!(text, "{:>9}  {} ({tests} tests)", seconds(run.took), run.label);
         }
         let mut tests: Vec<(Duration, &Run, &str)> = self
@@ -51,7 +51,7 @@ impl Round {
         }
         for run in self.programs.iter().filter(|run| !run.succeeded) {
             let _ = writeln!(text, "failed: {}", run.label);
-            for test in run.tests.iter().filter(|test| test.verdict == Verdict::Failed) {
+            for test in run.tests.iter().filter(|test| test.outcome == TestOutcome::Failed) {
                 let _ = writeln!(text, "    {}", test.name);
             }
         }
@@ -88,12 +88,12 @@ impl Report {
         let mut histories: BTreeMap<String, History> = BTreeMap::new();
         for round in &self.rounds {
             for run in &round.programs {
-                let died = !run.succeeded && run.count(Verdict::Failed) == 0;
+                let died = !run.succeeded && run.count(TestOutcome::Failed) == 0;
                 let of_program = died.then(|| (format!("{} (the program itself)", run.label), true, run.took));
-                let ran = run.tests.iter().filter(|test| test.verdict != Verdict::Ignored);
+                let ran = run.tests.iter().filter(|test| test.outcome != TestOutcome::Ignored);
                 let of_tests = ran.map(|test| {
                     let name = format!("{}: {}", run.label, test.name);
-                    (name, test.verdict == Verdict::Failed, test.took)
+                    (name, test.outcome == TestOutcome::Failed, test.took)
                 });
                 for (name, failed, took) in of_tests.chain(of_program) {
                     let history = histories.entry(name).or_default();
@@ -146,10 +146,10 @@ mod tests {
     use super::*;
     use crate::test::libtest::Test;
 
-    fn run(label: &str, succeeded: bool, tests: &[(&str, Verdict, u64)]) -> Run {
-        let tests = tests.iter().map(|(name, verdict, took)| Test {
+    fn run(label: &str, succeeded: bool, tests: &[(&str, TestOutcome, u64)]) -> Run {
+        let tests = tests.iter().map(|(name, outcome, took)| Test {
             name: (*name).to_owned(),
-            verdict: *verdict,
+            outcome: *outcome,
             took: Duration::from_secs(*took),
         });
         Run {
@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn a_tier_reports_its_durations_and_failures() {
         let tests = [
-            ("a", Verdict::Passed, 1),
-            ("b", Verdict::Failed, 3),
-            ("c", Verdict::Ignored, 0),
+            ("a", TestOutcome::Passed, 1),
+            ("b", TestOutcome::Failed, 3),
+            ("c", TestOutcome::Ignored, 0),
         ];
         let summary = round(false, run("core model", false, &tests)).summary("unit");
         assert!(
@@ -193,14 +193,22 @@ mod tests {
         let mut report = Report::default();
         report.add(round(
             false,
-            run("p", true, &[("a", Verdict::Passed, 1), ("b", Verdict::Passed, 7)]),
+            run(
+                "p",
+                true,
+                &[("a", TestOutcome::Passed, 1), ("b", TestOutcome::Passed, 7)],
+            ),
         ));
         assert!(!report.has_failures());
         report.add(round(
             true,
-            run("p", false, &[("a", Verdict::Failed, 4), ("b", Verdict::Passed, 2)]),
+            run(
+                "p",
+                false,
+                &[("a", TestOutcome::Failed, 4), ("b", TestOutcome::Passed, 2)],
+            ),
         ));
-        report.add(round(false, run("p", false, &[("a", Verdict::Passed, 1)])));
+        report.add(round(false, run("p", false, &[("a", TestOutcome::Passed, 1)])));
         assert!(report.has_failures());
         let text = report.to_string();
         assert!(text.contains("2 of 3 runs failed"), "{text}");

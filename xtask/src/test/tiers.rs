@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use localkube::{ATTACH_VARIABLE, Cluster, Options};
 use serde_json::Value;
 
-use super::program::{self, Program, Run};
+use super::program::{self, Run, TestProgram};
 use crate::{images, install};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -54,7 +54,7 @@ impl fmt::Display for Tier {
 }
 
 /// Compiles the programs of a tier. The machine is busy enough then, and a mistake shows before a cluster is started.
-pub(super) fn compile(tier: Tier) -> Result<Vec<Program>> {
+pub(super) fn compile(tier: Tier) -> Result<Vec<TestProgram>> {
     let selected: Vec<String> = match tier {
         Tier::Unit => {
             let tests = integration_tests()?.into_iter().filter(|name| !needs_more(name));
@@ -85,7 +85,7 @@ pub(super) fn compile(tier: Tier) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for line in String::from_utf8(output.stdout)?.lines() {
         let message: Value = serde_json::from_str(line)?;
-        programs.extend(Program::of_message(&message));
+        programs.extend(TestProgram::of_message(&message));
     }
     programs.sort_by(|a, b| a.label.cmp(&b.label));
     Ok(programs)
@@ -104,7 +104,7 @@ fn build_agent() -> Result<()> {
 }
 
 /// Runs all programs of a tier, those after a failure too.
-pub(super) fn run(tier: Tier, programs: &[Program], arguments: &[String]) -> Result<Vec<Run>> {
+pub(super) fn run(tier: Tier, programs: &[TestProgram], arguments: &[String]) -> Result<Vec<Run>> {
     let runtime = tokio::runtime::Runtime::new()?;
     match tier {
         Tier::Unit => {
@@ -143,7 +143,7 @@ pub(super) fn run(tier: Tier, programs: &[Program], arguments: &[String]) -> Res
 }
 
 /// Runs the programs that share a whole cluster, one after the other.
-fn on_cluster(cluster: &Cluster, programs: &[Program], arguments: &[String]) -> Result<Vec<Run>> {
+fn on_cluster(cluster: &Cluster, programs: &[TestProgram], arguments: &[String]) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     for (name, threads) in E2E_PROGRAMS {
         let program = find(programs, name)?;
@@ -163,7 +163,7 @@ fn on_cluster(cluster: &Cluster, programs: &[Program], arguments: &[String]) -> 
 }
 
 /// Runs the programs that start whole clusters of their own, one after the other, and returns what they print.
-fn with_their_own(programs: &[Program], arguments: &[String]) -> Result<(Vec<Run>, Vec<u8>)> {
+fn with_their_own(programs: &[TestProgram], arguments: &[String]) -> Result<(Vec<Run>, Vec<u8>)> {
     let mut runs = Vec::new();
     let mut printed = Vec::new();
     for name in E2E_WITH_THEIR_OWN {
@@ -179,11 +179,11 @@ fn with_their_own(programs: &[Program], arguments: &[String]) -> Result<(Vec<Run
     Ok((runs, printed))
 }
 
-fn each(programs: &[Program], run: impl Fn(&Program) -> Result<Run>) -> Result<Vec<Run>> {
+fn each(programs: &[TestProgram], run: impl Fn(&TestProgram) -> Result<Run>) -> Result<Vec<Run>> {
     programs.iter().map(run).collect()
 }
 
-fn run_one(program: &Program, cluster: Option<&Cluster>, threads: usize, arguments: &[String]) -> Result<Run> {
+fn run_one(program: &TestProgram, cluster: Option<&Cluster>, threads: usize, arguments: &[String]) -> Result<Run> {
     let mut command = program.command();
     if let Some(cluster) = cluster {
         command.env(ATTACH_VARIABLE, cluster.dir());
@@ -197,7 +197,7 @@ fn run_one(program: &Program, cluster: Option<&Cluster>, threads: usize, argumen
     )?)
 }
 
-fn find<'programs>(programs: &'programs [Program], name: &str) -> Result<&'programs Program> {
+fn find<'programs>(programs: &'programs [TestProgram], name: &str) -> Result<&'programs TestProgram> {
     let program = programs.iter().find(|program| program.name == name);
     Ok(program.ok_or_else(|| format!("find the test program {name}"))?)
 }

@@ -142,7 +142,10 @@ async fn pods_with_weaker_settings_of_a_user_do_not_pass_the_standard_restricted
     admit(&cluster, &namespace, &postgres).expect("admit the pod");
     for template in weakened {
         let error = admit(&cluster, &namespace, &template).expect_err("refuse the pod");
-        assert!(localkube::chain(&error).contains("restricted volume types"), "{error}");
+        assert!(
+            firebolt_process::error::chain(&error).contains("restricted volume types"),
+            "{error}"
+        );
     }
 }
 

@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     match runtime.block_on(hold()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", localkube::chain(error.as_ref()));
+            eprintln!("error: {}", firebolt_process::error::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }

@@ -16,6 +16,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use firebolt_process::error::chain;
 use kube::Client;
 
 use crate::state::folder::{self, Folder};
@@ -23,7 +24,7 @@ use crate::state::layout::Layout;
 use crate::tools::{ToolError, Tools};
 use crate::topology::Component;
 use crate::topology::Node;
-use crate::{Error, Result, chain, identity, namespaces, process};
+use crate::{Error, Result, identity, namespaces, process};
 use running::Running;
 pub use status::{ComponentStatus, Status, status};
 

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::thread;
 
+use firebolt_process::error::chain;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::running::Running;
-use crate::{Result, chain};
+use crate::Result;
 
 static LIVE: Mutex<Vec<Weak<Running>>> = Mutex::new(Vec::new());
 static THREAD: Once = Once::new();

@@ -9,7 +9,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::{Error, chain};
+use firebolt_process::error::chain;
+
+use crate::Error;
 
 /// The first argument of a helper process.
 const ARGUMENT: &str = "localkube-helper";

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use firebolt_process::error::chain;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec,
@@ -14,7 +15,7 @@ use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams, WatchParams};
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::state::folder;
-use crate::{Error, Result, chain, identity};
+use crate::{Error, Result, identity};
 
 /// The name of the class, which people know from other small clusters.
 pub(crate) const CLASS: &str = "standard";

@@ -41,7 +41,7 @@ fn rendered(settings: &Value) -> String {
 }
 
 fn refusal(text: &str) -> String {
-    crate::chain(&Configuration::parse(text).expect_err("a refusal"))
+    firebolt_process::error::chain(&Configuration::parse(text).expect_err("a refusal"))
 }
 
 #[test]

@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use firebolt_api::Duration;
+use firebolt_process::error::chain;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -15,7 +16,6 @@ use tokio::time::Instant;
 use super::DRAINED_HEADER;
 use super::state::State;
 use super::statement::{self, Statement};
-use crate::chain;
 
 /// Names the query, for whoever counts executions.
 pub const ID_HEADER: &str = "x-query-id";

@@ -83,7 +83,7 @@ fn texts() -> [(Format, &'static str); 2] {
 }
 
 fn refusal(format: Format, text: &str) -> String {
-    crate::chain(&Configuration::parse(format, text).expect_err("a refusal"))
+    firebolt_process::error::chain(&Configuration::parse(format, text).expect_err("a refusal"))
 }
 
 /// The lines of the text, without the one that says `leaf`. Both samples have their values in the order of [`LEAVES`],

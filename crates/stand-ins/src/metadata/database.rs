@@ -94,7 +94,10 @@ impl Target {
         loop {
             match self.open().await {
                 Err(error) if !error.is_final() && Instant::now() < deadline => {
-                    tracing::warn!("cannot open the database yet: {}", crate::chain(&error));
+                    tracing::warn!(
+                        "cannot open the database yet: {}",
+                        firebolt_process::error::chain(&error)
+                    );
                     sleep(PAUSE).await;
                 }
                 outcome => return outcome,

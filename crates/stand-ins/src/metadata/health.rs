@@ -35,7 +35,7 @@ pub(super) async fn serve(
 async fn follow(target: &Target, mut database: Database, reporter: &HealthReporter) {
     loop {
         let lost = failure_of(&database).await;
-        tracing::warn!("the database is lost: {}", crate::chain(&lost));
+        tracing::warn!("the database is lost: {}", firebolt_process::error::chain(&lost));
         reporter
             .set_service_status(WHOLE_SERVER, ServingStatus::NotServing)
             .await;
@@ -62,7 +62,7 @@ async fn reopened(target: &Target) -> Database {
         match target.open().await {
             Ok(database) => return database,
             Err(error) => {
-                let reason = crate::chain(&error);
+                let reason = firebolt_process::error::chain(&error);
                 if reason != last {
                     tracing::warn!("cannot open the database: {reason}");
                     last = reason;

@@ -228,7 +228,7 @@ mod tests {
     #[case(Format::Yaml, "a: 1\na: 2", "duplicate")]
     #[case(Format::Yaml, "<a/>", "the root is not a mapping")]
     fn what_is_no_tree_is_refused(#[case] format: Format, #[case] text: &str, #[case] fault: &str) {
-        let error = crate::chain(&read(format, text).expect_err("no tree"));
+        let error = firebolt_process::error::chain(&read(format, text).expect_err("no tree"));
         assert!(error.contains(fault), "{error}");
     }
 }

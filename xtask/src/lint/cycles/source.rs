@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::TokenStream;
 
-use super::tokens::{self, Found, Names};
+use super::tokens::{self, Found, PathSegments};
 
 /// More steps through re-exports than any crate has: what is left is a loop.
 const MOST_STEPS: usize = 20;
@@ -15,8 +15,8 @@ const MOST_STEPS: usize = 20;
 /// One module uses another.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Use {
-    pub(super) from: Names,
-    pub(super) to: Names,
+    pub(super) from: PathSegments,
+    pub(super) to: PathSegments,
     pub(super) file: PathBuf,
     pub(super) line: usize,
 }
@@ -27,18 +27,18 @@ struct Module {
     /// What is defined here, by its name.
     items: BTreeSet<String>,
     /// What is imported here, by its name.
-    imports: BTreeMap<String, Names>,
+    imports: BTreeMap<String, PathSegments>,
     /// Modules of which everything is imported.
-    globs: Vec<Names>,
+    globs: Vec<PathSegments>,
     /// Paths that begin at the root of the crate, and the lines they are on.
-    paths: Vec<(Names, usize)>,
+    paths: Vec<(PathSegments, usize)>,
     /// Paths that begin with a name of this module, and the lines they are on.
-    relative: Vec<(Names, usize)>,
+    relative: Vec<(PathSegments, usize)>,
 }
 
 /// The modules of a crate, test code left out.
 pub(super) struct Crate {
-    modules: BTreeMap<Names, Module>,
+    modules: BTreeMap<PathSegments, Module>,
 }
 
 impl Crate {
@@ -72,7 +72,7 @@ impl Crate {
             Found::Item(_) | Found::Import { .. } | Found::Glob { .. } | Found::Path { .. } => None,
         });
         let declared: BTreeSet<String> = declared.collect();
-        let absolute = |path: &Names| absolute(name, &declared, path);
+        let absolute = |path: &PathSegments| absolute(name, &declared, path);
         let mut children = Vec::new();
         for found in found {
             match found {
@@ -99,7 +99,7 @@ impl Crate {
         self.modules.insert(name.to_owned(), module);
         for (child, body) in children {
             let folder = folder.join(&child);
-            let path: Names = [name, &[child]].concat();
+            let path: PathSegments = [name, &[child]].concat();
             match body {
                 Some(tokens) => self.add(file, &folder, &path, tokens)?,
                 None => self.read_file(&file_of(&folder), &folder, &path)?,
@@ -134,14 +134,14 @@ impl Crate {
     }
 
     /// The module that has what the path leads to, re-exports followed.
-    fn module_of(&self, path: &[String]) -> Names {
+    fn module_of(&self, path: &[String]) -> PathSegments {
         self.follow(path, 0)
     }
 
-    fn follow(&self, path: &[String], step: usize) -> Names {
-        let mut here: Names = Vec::new();
+    fn follow(&self, path: &[String], step: usize) -> PathSegments {
+        let mut here: PathSegments = Vec::new();
         for (at, name) in path.iter().enumerate() {
-            let child: Names = [&here[..], std::slice::from_ref(name)].concat();
+            let child: PathSegments = [&here[..], std::slice::from_ref(name)].concat();
             if self.modules.contains_key(&child) {
                 here = child;
                 continue;
@@ -167,7 +167,7 @@ impl Crate {
 }
 
 /// The path from the root of the crate, if it leads into this crate for sure.
-fn absolute(module: &[String], declared: &BTreeSet<String>, path: &[String]) -> Option<Names> {
+fn absolute(module: &[String], declared: &BTreeSet<String>, path: &[String]) -> Option<PathSegments> {
     let first = path.first()?;
     let supers = path.iter().take_while(|word| *word == "super").count();
     let (base, rest) = match first.as_str() {

@@ -5,18 +5,22 @@ use std::iter::Peekable;
 use proc_macro2::{Delimiter, TokenStream, TokenTree, token_stream::IntoIter};
 
 /// The names of a path, as it is written or from the root of the crate.
-pub(super) type Names = Vec<String>;
+pub(super) type PathSegments = Vec<String>;
 
 /// What a source file says about modules. Paths are as they are written.
 pub(super) enum Found {
     /// Something with a name is defined.
     Item(String),
     /// Something is imported under this name.
-    Import { name: String, path: Names, line: usize },
+    Import {
+        name: String,
+        path: PathSegments,
+        line: usize,
+    },
     /// Everything of a module is imported.
-    Glob { path: Names, line: usize },
+    Glob { path: PathSegments, line: usize },
     /// A path is mentioned.
-    Path { path: Names, line: usize },
+    Path { path: PathSegments, line: usize },
     /// A module is declared, with its body if it is in the same file.
     Module { name: String, body: Option<TokenStream> },
 }
@@ -100,7 +104,7 @@ fn read_word(word: &str, line: usize, tokens: &mut Tokens, top: bool, found: &mu
 }
 
 /// Reads the rest of a path that begins with this word.
-fn read_path(first: &str, tokens: &mut Tokens) -> Names {
+fn read_path(first: &str, tokens: &mut Tokens) -> PathSegments {
     let mut path = vec![first.to_owned()];
     while next_is(tokens, ':') {
         // A single colon comes before a type.
@@ -120,7 +124,7 @@ fn read_path(first: &str, tokens: &mut Tokens) -> Names {
 }
 
 /// Reads a tree of imports to its end: a comma, a semicolon, or the end of the braces.
-fn read_import(prefix: &Names, tokens: &mut Tokens, found: &mut Vec<Found>) {
+fn read_import(prefix: &PathSegments, tokens: &mut Tokens, found: &mut Vec<Found>) {
     let mut path = prefix.clone();
     let mut alias = None;
     let mut line = 0;

@@ -4,11 +4,11 @@ use firebolt_api::key::Annotation;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
-use super::{Rendering, Sources, at, from_to, json};
+use super::{Rendering, UserManifests, at, from_to, json};
 use crate::render::engine::CONFIG_FILE;
 
 /// The fields that differ. Values of users are not reported, because they may be secret.
-pub(super) fn changes(sources: &Sources, rendered: Rendering, live: Rendering) -> Vec<String> {
+pub(super) fn changes(sources: &UserManifests, rendered: Rendering, live: Rendering) -> Vec<String> {
     let file = |of: Rendering| of.config_map.and_then(parsed);
     let (Some(file), Some(live_file)) = (file(rendered), file(live)) else {
         return hash_changed(sources, rendered, live).into_iter().collect();
@@ -33,7 +33,7 @@ pub(super) fn changes(sources: &Sources, rendered: Rendering, live: Rendering) -
 }
 
 /// Without the live ConfigMap, only the hash of what it was rendered from is known.
-fn hash_changed(sources: &Sources, rendered: Rendering, live: Rendering) -> Option<String> {
+fn hash_changed(sources: &UserManifests, rendered: Rendering, live: Rendering) -> Option<String> {
     let hash = Annotation::CustomEngineConfigHash;
     let is_set_by_class = sources
         .class
@@ -44,7 +44,7 @@ fn hash_changed(sources: &Sources, rendered: Rendering, live: Rendering) -> Opti
 }
 
 /// A field that nobody sets was removed, or is a default of the operator.
-fn custom(sources: &Sources, path: &str, file: &Value) -> String {
+fn custom(sources: &UserManifests, path: &str, file: &Value) -> String {
     let own = sources.engine.spec.custom_engine_config.as_ref();
     let class = sources.class.and_then(|class| class.spec.custom_engine_config.as_ref());
     let is_set_by = |config: Option<&_>| config.is_some_and(|config| at(&json(config), path).is_some());

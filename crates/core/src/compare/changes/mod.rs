@@ -47,7 +47,7 @@ pub(super) fn changes(
     rendered: Rendering,
     live: Rendering,
 ) -> Vec<String> {
-    let sources = Sources { engine, class };
+    let sources = UserManifests { engine, class };
     let (rendered_template, live_template) = (rendered.template(), live.template());
     let mut found = template::changes(&sources, &rendered_template, &live_template);
     found.extend(template::ui_sidecar(&sources, &rendered_template, &live_template));
@@ -68,12 +68,12 @@ pub(super) fn changes(
 }
 
 /// The objects that users write.
-struct Sources<'a> {
+struct UserManifests<'a> {
     engine: &'a FireboltEngine,
     class: Option<&'a FireboltEngineClass>,
 }
 
-impl Sources<'_> {
+impl UserManifests<'_> {
     fn own_template(&self) -> Option<Value> {
         self.engine.spec.template.as_ref().map(json::<PodTemplateSpec>)
     }

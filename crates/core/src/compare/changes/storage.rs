@@ -5,11 +5,11 @@ use firebolt_api::quantity::Amount;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, HostPathVolumeSource, PersistentVolumeClaimSpec, Volume};
 
-use super::{Sources, from_to};
+use super::{UserManifests, from_to};
 use crate::render::engine::DATA_VOLUME;
 
 /// The settings that differ.
-pub(super) fn changes(sources: &Sources, rendered: &StatefulSet, live: &StatefulSet) -> Vec<String> {
+pub(super) fn changes(sources: &UserManifests, rendered: &StatefulSet, live: &StatefulSet) -> Vec<String> {
     let is_set = |storage: &Storage| *storage != Storage::default();
     let by_class =
         !is_set(&sources.engine.spec.storage) && sources.class.is_some_and(|class| is_set(&class.spec.storage));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{LONGEST_VALUE, Sources, at, from_to};
+use super::{LONGEST_VALUE, UserManifests, at, from_to};
 use crate::render::differences;
 use crate::render::engine::{DATA_VOLUME, UI_CONTAINER, UI_VOLUME};
 
@@ -62,7 +62,7 @@ const SET_IN_PART: [&str; 6] = [
 ];
 
 /// The fields that were added or changed.
-pub(super) fn changes(sources: &Sources, rendered: &Value, live: &Value) -> Vec<String> {
+pub(super) fn changes(sources: &UserManifests, rendered: &Value, live: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for path in differences(rendered, live) {
         let is_reported_elsewhere = path.starts_with(&data_volume()) || ui_paths().contains(&path);
@@ -75,7 +75,7 @@ pub(super) fn changes(sources: &Sources, rendered: &Value, live: &Value) -> Vec<
 }
 
 /// Whether the pods got the container of the web UI, or lost it.
-pub(super) fn ui_sidecar(sources: &Sources, rendered: &Value, live: &Value) -> Option<String> {
+pub(super) fn ui_sidecar(sources: &UserManifests, rendered: &Value, live: &Value) -> Option<String> {
     let [container, _] = ui_paths();
     let has_ui = |template: &Value| at(template, &container).is_some();
     let (from, to) = (has_ui(live), has_ui(rendered));
@@ -115,7 +115,7 @@ fn ui_paths() -> [String; 2] {
 }
 
 /// The change of one field, with the object that sets it.
-fn change(sources: &Sources, path: &str, rendered: &Value, live: &Value) -> String {
+fn change(sources: &UserManifests, path: &str, rendered: &Value, live: &Value) -> String {
     let field = shortened_path(path);
     let sets = |template: Option<Value>| template.is_some_and(|template| at(&template, field).is_some());
     let owner = if sets(sources.own_template()) {

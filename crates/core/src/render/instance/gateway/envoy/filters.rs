@@ -8,7 +8,7 @@ use super::{Envoy, HEALTH_PATH, routes, script};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum HttpFilter {
-    HealthCheck(Extension<HealthCheck>),
+    HealthCheck(Extension<HealthCheckFilter>),
     Lua(Extension<Lua>),
     DynamicForwardProxy(Extension<DynamicForwardProxy>),
     Router(Extension<Router>),
@@ -19,7 +19,7 @@ pub(super) enum HttpFilter {
     tag = "@type",
     rename = "type.googleapis.com/envoy.extensions.filters.http.health_check.v3.HealthCheck"
 )]
-pub(super) struct HealthCheck {
+pub(super) struct HealthCheckFilter {
     pass_through_mode: bool,
     headers: Vec<HeaderMatch>,
 }
@@ -85,7 +85,7 @@ pub(super) fn probes() -> Vec<HttpFilter> {
 fn health_check() -> HttpFilter {
     HttpFilter::HealthCheck(Extension {
         name: "envoy.filters.http.health_check",
-        typed_config: HealthCheck {
+        typed_config: HealthCheckFilter {
             pass_through_mode: false,
             headers: vec![HeaderMatch {
                 name: ":path",

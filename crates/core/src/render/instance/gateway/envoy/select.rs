@@ -20,12 +20,12 @@ pub(super) const SOURCE: &str = include_str!("select.lua");
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct SelectionMatch {
     filter: &'static str,
-    path: Vec<PathSegment>,
+    path: Vec<MetadataPathSegment>,
     value: ValueMatch,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct PathSegment {
+struct MetadataPathSegment {
     key: &'static str,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn refused() -> SelectionMatch {
 fn has(key: &'static str) -> SelectionMatch {
     SelectionMatch {
         filter: METADATA,
-        path: vec![PathSegment { key }],
+        path: vec![MetadataPathSegment { key }],
         value: ValueMatch { present_match: true },
     }
 }
