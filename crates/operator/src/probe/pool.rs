@@ -18,6 +18,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, error_span};
 
 use super::sample::sum_over_pods;
 use super::schedule::{Moment, SampleJob, SampleResult, Schedule};
@@ -103,7 +104,9 @@ impl Pool {
                 (schedule.start_due(Instant::now()), schedule.next_due())
             };
             for job in due {
-                samples.spawn(Arc::clone(&self.shared).take(job));
+                let ObjectKey { namespace, name } = &job.key;
+                let span = error_span!("probe", kind = "FireboltEngine", namespace, name);
+                samples.spawn(Arc::clone(&self.shared).take(job).instrument(span));
             }
             tokio::select! {
                 () = stop.cancelled() => break,

@@ -54,17 +54,18 @@ pub(super) enum CertificateWriteError {
 }
 
 impl CertificateWriteError {
-    /// What to do about it.
+    /// What to do about it; `None` if nothing has to be done, because it is normal.
     #[must_use]
-    pub(super) fn remedy(&self) -> &'static str {
+    pub(super) fn remedy(&self) -> Option<&'static str> {
         let code = match self {
+            Self::NotLeader | Self::Conflict { .. } => return None,
             Self::Failed { source, .. } => match &**source {
                 kube::Error::Api(status) => status.code,
                 _ => 0,
             },
-            Self::NotLeader | Self::Conflict { .. } | Self::TimedOut { .. } => 0,
+            Self::TimedOut { .. } => 0,
         };
-        match code {
+        Some(match code {
             403 => {
                 "Grant the permission to the operator's service account (see deploy/rbac.yaml), or supply a certificate with \
                  --webhook-cert-dir."
@@ -74,7 +75,7 @@ impl CertificateWriteError {
                 "Delete the object: the operator creates the Secret again; apply deploy/webhooks.yaml for the configurations."
             }
             _ => "Check that the API server is reachable and healthy; the operator retries.",
-        }
+        })
     }
 }
 

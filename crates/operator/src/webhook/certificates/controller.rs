@@ -16,7 +16,7 @@ use kube::runtime::watcher::{self, watch_object};
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{Instrument, Span, debug, error_span, info, warn};
 
 use super::apply::{CertificateWriteError, CertificateWriter};
 use super::certificate::Hosts;
@@ -73,6 +73,11 @@ fn watch(client: &Client, settings: &CertificateSettings) -> SelectAll<BoxStream
 enum StepError {
     #[error(transparent)]
     Write(CertificateWriteError),
+    #[error("{source}")]
+    Inject {
+        kind: &'static str,
+        source: CertificateWriteError,
+    },
     #[error(transparent)]
     Issue(IssueError),
 }
@@ -135,7 +140,8 @@ impl CertificateController {
                     retry_at,
                 ) => {
                     let Some(retry_at) = retry_at.filter(|at| Instant::now() < *at) else {
-                        self.reconcile(step).await;
+                        let span = self.span(&step);
+                        self.reconcile(step).instrument(span).await;
                         continue;
                     };
                     retry_at
@@ -191,6 +197,27 @@ impl CertificateController {
         next_step(&self.data, &injected, propagated_for, &self.policy, Timestamp::now())
     }
 
+    /// Every line of a step names the object. Lines about a webhook configuration add the kind, of which there are two.
+    fn span(&self, step: &RotationStep) -> Span {
+        let CertificateSettings {
+            namespace,
+            secret,
+            configuration,
+            ..
+        } = &self.settings;
+        let reconcile_id = format!("{:016x}", fastrand::u64(..));
+        match step {
+            RotationStep::InjectBundle => error_span!("reconcile", name = configuration, reconcile_id),
+            RotationStep::WaitForSync
+            | RotationStep::Wait(_)
+            | RotationStep::IssueFirst(_)
+            | RotationStep::IssueNext(_)
+            | RotationStep::UpdateSecret(_) => {
+                error_span!("reconcile", kind = "Secret", namespace, name = secret, reconcile_id)
+            }
+        }
+    }
+
     async fn reconcile(&mut self, step: RotationStep) {
         self.retry_at = None;
         match self.perform(step).await {
@@ -238,20 +265,13 @@ impl CertificateController {
         self.data = SecretData::parse(Some(&written));
         self.secret.set(written);
         let latest = self.data.next.as_ref().or(self.data.current.as_ref());
-        info!(
-            kind = "Secret",
-            namespace = self.settings.namespace,
-            name = self.settings.secret,
-            expires = latest.map(|pair| pair.expires().to_string()),
-            "{message}"
-        );
+        info!(expires = latest.map(|pair| pair.expires().to_string()), "{message}");
         Ok(())
     }
 
     /// Writes both configurations, also if the first write fails. Returns the last failure.
     async fn inject_bundle(&mut self) -> Result<(), StepError> {
         let bundle = self.data.bundle.to_pem();
-        let name = &self.settings.configuration;
         let mut result = Ok(());
         let mut kind = None;
         for webhook_type in WebhookType::BOTH {
@@ -264,9 +284,12 @@ impl CertificateController {
             match self.writer.inject_bundle(webhook_type, configuration, &bundle).await {
                 Ok(written) => {
                     watched.set(written);
-                    info!(kind = webhook_type.kind(), name, "updated caBundle");
+                    info!(kind = webhook_type.kind(), "updated caBundle");
                 }
-                Err(error) => result = Err(StepError::Write(error)),
+                Err(source) => {
+                    let kind = webhook_type.kind();
+                    result = Err(StepError::Inject { kind, source });
+                }
             }
         }
         // Two clients that correct each other would otherwise write without a pause.
@@ -278,7 +301,6 @@ impl CertificateController {
                 self.reported_drift = true;
                 warn!(
                     kind,
-                    name,
                     "another client keeps changing caBundle: let only one installation and no other tool write it; \
                      --webhook-configuration sets the name for each installation"
                 );
@@ -288,22 +310,18 @@ impl CertificateController {
     }
 
     fn report(&mut self, error: &StepError) {
-        let CertificateSettings {
-            namespace,
-            secret: name,
-            ..
-        } = &self.settings;
-        let remedy = match error {
-            StepError::Write(CertificateWriteError::NotLeader | CertificateWriteError::Conflict { .. }) => {
-                debug!(kind = "Secret", namespace, name, "cannot {error}");
-                return;
-            }
-            StepError::Write(error) => error.remedy(),
-            StepError::Issue(_) => "Check --webhook-hosts and --webhook-cert-validity.",
+        let (kind, remedy) = match error {
+            StepError::Write(error) => ("Secret", error.remedy()),
+            StepError::Inject { kind, source } => (*kind, source.remedy()),
+            StepError::Issue(_) => ("Secret", Some("Check --webhook-hosts and --webhook-cert-validity.")),
+        };
+        let Some(remedy) = remedy else {
+            debug!(kind, "cannot {error}");
+            return;
         };
         let text = format!("cannot {error}. {remedy}");
         if self.reported.as_ref() != Some(&text) {
-            warn!(kind = "Secret", namespace, name, "{text}");
+            warn!(kind, "{text}");
         }
         self.reported = Some(text);
     }
