@@ -19,7 +19,10 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Outcome {
     let tools = Tools::from_env()?;
     tools::ensure(&tools, Tool::CargoDeny)?;
     let mut command = Command::new(tools.binary(Binary::CargoDeny)?);
-    command.args(["--locked", "check"]).args(checks(arguments)).current_dir(root);
+    command
+        .args(["--locked", "check"])
+        .args(checks(arguments))
+        .current_dir(root);
     crate::finish(&mut command)
 }
 

@@ -6,7 +6,7 @@
 /// Highest generation number that names provide space for.
 pub const MAX_GENERATION: i64 = 99_999;
 /// Highest replica count of an engine. Pod ordinals end one below it.
-pub const MAX_REPLICAS: i32 = 1_000;
+pub(crate) const MAX_REPLICAS: i32 = 1_000;
 
 /// Maximum length of a DNS label and of a label value.
 const LABEL_LIMIT: usize = 63;
@@ -16,12 +16,22 @@ const REVISION_SUFFIX: usize = "-".len() + 10;
 /// Maximum length of the name of a FireboltEngine.
 pub const MAX_ENGINE_NAME: usize = LABEL_LIMIT - "-g99999".len() - REVISION_SUFFIX;
 /// Maximum length of the name of a FireboltInstance.
-pub const MAX_INSTANCE_NAME: usize = LABEL_LIMIT - POSTGRES_SUFFIX.len() - REVISION_SUFFIX;
+pub(crate) const MAX_INSTANCE_NAME: usize = LABEL_LIMIT - POSTGRES_SUFFIX.len() - REVISION_SUFFIX;
 /// Maximum length of the name of a FireboltEngineClass. No object is named after a class; the limit keeps the name
 /// usable as a label value.
-pub const MAX_ENGINE_CLASS_NAME: usize = LABEL_LIMIT;
+pub(crate) const MAX_ENGINE_CLASS_NAME: usize = LABEL_LIMIT;
 
 const POSTGRES_SUFFIX: &str = "-metadata-pg";
+
+/// Whether a text is a DNS label, as the names of namespaces, engines and instances are.
+#[must_use]
+pub fn is_dns_label(text: &str) -> bool {
+    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=LABEL_LIMIT).contains(&text.len())
+        && text.chars().all(|c| is_alphanumeric(c) || c == '-')
+        && text.starts_with(is_alphanumeric)
+        && text.ends_with(is_alphanumeric)
+}
 
 /// The objects of one engine.
 #[derive(Clone, Copy, Debug)]

@@ -28,6 +28,18 @@ pub fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
+/// The pods of a StatefulSet that are not being deleted: how many there are, and how many of them are ready.
+pub fn count<'a>(stateful_set_uid: &str, pods: impl IntoIterator<Item = &'a Pod>) -> (i32, i32) {
+    let (mut total, mut ready) = (0, 0);
+    for pod in pods {
+        if is_of(pod, stateful_set_uid) && !is_terminating(pod) {
+            total += 1;
+            ready += i32::from(is_ready(pod));
+        }
+    }
+    (total, ready)
+}
+
 /// Whether the pod accepts queries: it runs, is not being deleted, and is ready.
 #[must_use]
 pub fn is_ready(pod: &Pod) -> bool {

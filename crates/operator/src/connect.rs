@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::http::HeaderValue;
 use axum::http::header::USER_AGENT;
 use firebolt_process::user_agent;
 use firebolt_runtime::client::{READ_TIMEOUT, RequestMetrics, client};
@@ -28,7 +27,6 @@ pub(crate) struct Connection {
 pub(crate) async fn connect(arguments: &RunArguments, metrics: &RequestMetrics) -> Result<Connection, Failure> {
     let mut config = configuration(arguments).await?;
     let user_agent = user_agent(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    let user_agent = HeaderValue::try_from(user_agent).expect("it is visible ASCII");
     config.headers.push((USER_AGENT, user_agent));
     // Detects a dead connection long before a watch would time out.
     config.read_timeout = Some(READ_TIMEOUT);
@@ -128,7 +126,7 @@ mod tests {
         for _ in 0..2 {
             let headers = requests.recv().await.unwrap();
             let sent: Vec<_> = headers.get_all(USER_AGENT).iter().collect();
-            assert_eq!(sent, [expected.as_str()]);
+            assert_eq!(sent, [&expected]);
         }
         server.abort();
     }

@@ -1,11 +1,12 @@
 //! Which engines reference an instance or a class, read live from the API server.
 
 use firebolt_api::FireboltEngine;
-use firebolt_runtime::client::REQUEST_TIMEOUT;
 use firebolt_runtime::informer::Guarded;
 use firebolt_runtime::{ObjectKey, ReconcileError};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+
+use crate::observation::in_time;
 
 /// Engines per page.
 const PAGE_SIZE: u32 = 500;
@@ -26,15 +27,7 @@ pub(crate) async fn live(
     object: &ObjectKey,
     refers: impl Fn(&FireboltEngine) -> bool,
 ) -> Result<EngineReferences, ReconcileError> {
-    match tokio::time::timeout(REQUEST_TIMEOUT, pages(client, object, refers)).await {
-        Ok(references) => references,
-        Err(_elapsed) => Err(ReconcileError::TimedOut {
-            verb: "list",
-            kind: "FireboltEngine".to_owned(),
-            object: object.clone(),
-            limit: REQUEST_TIMEOUT,
-        }),
-    }
+    in_time("list", "FireboltEngine", object.clone(), pages(client, object, refers)).await
 }
 
 async fn pages(

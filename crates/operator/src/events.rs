@@ -1,7 +1,8 @@
-//! Events of the operator.
+//! Events of the operator, and what they and conditions say about a rejected write.
 
 use firebolt_api::key::FIELD_MANAGER;
 use firebolt_core::plan::{self, Severity};
+use firebolt_runtime::RejectedWrite;
 use firebolt_runtime::events::{self, Broadcaster, Event, EventType, Recorder, Reporter};
 use kube::Client;
 
@@ -25,4 +26,19 @@ pub(crate) fn from_plan<'a>(planned: impl IntoIterator<Item = &'a plan::Event>) 
         message: event.message.clone(),
     };
     planned.into_iter().map(event).collect()
+}
+
+/// The message about a write that the API server rejects. `manifests`: whose spec can be wrong.
+pub(crate) fn rejection(rejected: &RejectedWrite, manifests: &str) -> String {
+    let RejectedWrite {
+        verb,
+        kind,
+        object,
+        message,
+    } = rejected;
+    format!(
+        "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of {manifests}, or the policy or \
+         quota that rejects it; the operator retries.",
+        object.name
+    )
 }

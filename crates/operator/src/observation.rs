@@ -60,8 +60,9 @@ where
     found.map_err(|error| ReconcileError::read("get", &K::kind(&()), &ObjectKey::new(namespace, name), error))
 }
 
-/// Several reads that belong together. `what` they read, for the error if they take too long.
+/// Several reads that belong together. `verb` and `what` name them in the error if they take too long.
 pub(crate) async fn in_time<T>(
+    verb: &'static str,
     what: &str,
     object: ObjectKey,
     reads: impl Future<Output = Result<T, ReconcileError>>,
@@ -69,7 +70,7 @@ pub(crate) async fn in_time<T>(
     match tokio::time::timeout(REQUEST_TIMEOUT, reads).await {
         Ok(done) => done,
         Err(_elapsed) => Err(ReconcileError::TimedOut {
-            verb: "read",
+            verb,
             kind: what.to_owned(),
             object,
             limit: REQUEST_TIMEOUT,

@@ -2,11 +2,18 @@
 
 use std::env::consts::{ARCH, OS};
 
+use hyper::header::HeaderValue;
+
 /// The value of the `User-Agent` header, in the form that Kubernetes components use:
 /// `firebolt-operator/0.1.0 (linux/amd64)`.
+///
+/// # Panics
+///
+/// If program or version are not visible ASCII.
 #[must_use]
-pub fn user_agent(program: &str, version: &str) -> String {
-    format!("{program}/{version} ({}/{})", go_os(OS), go_arch(ARCH))
+pub fn user_agent(program: &str, version: &str) -> HeaderValue {
+    let value = format!("{program}/{version} ({}/{})", go_os(OS), go_arch(ARCH));
+    HeaderValue::try_from(value).expect("program and version are visible ASCII")
 }
 
 /// Go's name of an operating system (`GOOS`).

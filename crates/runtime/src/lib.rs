@@ -30,4 +30,4 @@ mod widget;
 pub mod write;
 
 pub use self::key::ObjectKey;
-pub use self::reconcile_error::{ErrorClass, ReconcileError};
+pub use self::reconcile_error::{ErrorClass, ReconcileError, RejectedWrite};

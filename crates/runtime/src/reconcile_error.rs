@@ -78,6 +78,19 @@ pub enum ErrorClass {
     NotLeader,
 }
 
+/// A write that the API server rejects, and will until the object or a policy is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedWrite<'a> {
+    /// What was attempted.
+    pub verb: &'static str,
+    /// On which kind.
+    pub kind: &'a str,
+    /// Which object.
+    pub object: &'a ObjectKey,
+    /// The first part of the message of the API server, without the period at the end.
+    pub message: String,
+}
+
 impl ReconcileError {
     /// A failed read of an object, or of objects that it owns.
     #[must_use]
@@ -113,6 +126,20 @@ impl ReconcileError {
             },
             (_, ErrorClass::Rejected(message)) => Some(message),
             (_, ErrorClass::Conflict | ErrorClass::Transient { .. } | ErrorClass::NotLeader) => None,
+        }
+    }
+
+    /// The write, if the API server rejects it.
+    #[must_use]
+    pub fn rejected_write(&self) -> Option<RejectedWrite<'_>> {
+        match (self, self.class()) {
+            (Self::Write { verb, kind, object, .. }, ErrorClass::Rejected(message)) => Some(RejectedWrite {
+                verb,
+                kind,
+                object,
+                message,
+            }),
+            _ => None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
+use firebolt_api::name::is_dns_label;
 use firebolt_process::logs::{self, LogFormat};
 
 const AFTER_HELP: &str = "\
@@ -141,9 +142,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
 
 /// A DNS label, which the names of namespaces and instances are.
 fn parse_label(text: &str) -> Result<String, String> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let edges = !text.starts_with('-') && !text.ends_with('-');
-    if text.is_empty() || text.len() > 63 || !edges || !text.bytes().all(inner) {
+    if !is_dns_label(text) {
         return Err(format!(
             "{text:?} is not a name: use at most 63 lower-case letters, digits and dashes, as in main"
         ));

@@ -268,12 +268,8 @@ fn living_pods<'a>(set: &'a StatefulSet, all: &'a [Pod]) -> impl Iterator<Item =
 }
 
 fn pods_of(set: &StatefulSet, all: &[Pod]) -> Pods {
-    let own = || living_pods(set, all);
-    let count = |pods: usize| i32::try_from(pods).unwrap_or(i32::MAX);
-    Pods {
-        total: count(own().count()),
-        ready: count(own().filter(|pod| pods::is_ready(pod)).count()),
-    }
+    let (total, ready) = pods::count(set.metadata.uid.as_deref().unwrap_or_default(), all);
+    Pods { total, ready }
 }
 
 #[cfg(test)]

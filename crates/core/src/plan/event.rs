@@ -1,5 +1,8 @@
 //! Kubernetes Events of a plan.
 
+/// The reason of the warning that the finalizer of another controller blocks the deletion of an owned object.
+pub const EXTERNAL_FINALIZER: &str = "ExternalFinalizerOnOwnedResource";
+
 /// An Event about the object that is reconciled.
 ///
 /// A warning is planned in every reconcile while its cause lasts; the recorder drops duplicates.

@@ -1,5 +1,7 @@
 //! Observed state of an object in the cluster, regardless of its kind.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 /// Metadata of an observed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
@@ -20,4 +22,9 @@ pub struct Child {
     pub meta: Meta,
     /// Whether every rendered field has the rendered value.
     pub intact: bool,
+}
+
+/// Whether an object has this finalizer.
+pub(crate) fn has_finalizer(metadata: &ObjectMeta, finalizer: &str) -> bool {
+    metadata.finalizers.iter().flatten().any(|known| known == finalizer)
 }

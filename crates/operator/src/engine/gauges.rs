@@ -92,12 +92,12 @@ impl KindGauges for EngineGauges {
         let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
         self.status.set_conditions::<EngineCondition>(labels, conditions);
         let draining = status.and_then(|status| status.draining_generation);
-        let (ready, total) = pods_of(engine, key, sources.caches);
+        let (total, ready) = pods_of(engine, key, sources.caches);
         set(&self.spec_replicas, labels, engine.spec.replicas.into());
         set(&self.active_generation, labels, active(engine));
         set(&self.draining_generation, labels, draining.unwrap_or(-1));
-        set(&self.pods_ready, labels, ready);
-        set(&self.pods_total, labels, total);
+        set(&self.pods_ready, labels, ready.into());
+        set(&self.pods_total, labels, total.into());
         let drain_failures = sources.probes.drain_failures(key);
         self.drain_check_errors.get_or_create(labels).inc_by(drain_failures);
     }
@@ -115,8 +115,8 @@ fn active(engine: &FireboltEngine) -> i64 {
     engine.status.as_ref().map_or(-1, |status| status.active_generation)
 }
 
-/// Ready pods and all pods of the active generation.
-fn pods_of(engine: &FireboltEngine, key: &ObjectKey, caches: &Caches) -> (i64, i64) {
+/// All pods of the active generation, and how many of them are ready.
+fn pods_of(engine: &FireboltEngine, key: &ObjectKey, caches: &Caches) -> (i32, i32) {
     let name = EngineNames(&key.name).stateful_set(active(engine));
     let set = caches
         .of_engines
@@ -125,15 +125,6 @@ fn pods_of(engine: &FireboltEngine, key: &ObjectKey, caches: &Caches) -> (i64, i
     let Some(uid) = set.and_then(|set| set.0.as_ref().ok()?.metadata.uid.clone()) else {
         return (0, 0);
     };
-    let (mut ready, mut total) = (0, 0);
-    for pod in caches.of_engines.pods.by_index(by_engine(), key) {
-        if let Ok(pod) = &pod.0
-            && pods::is_of(pod, &uid)
-            && !pods::is_terminating(pod)
-        {
-            total += 1;
-            ready += i64::from(pods::is_ready(pod));
-        }
-    }
-    (ready, total)
+    let pods = caches.of_engines.pods.by_index(by_engine(), key);
+    pods::count(&uid, pods.iter().filter_map(|pod| pod.0.as_ref().ok()))
 }

@@ -21,6 +21,7 @@ pub(crate) mod triggers;
 
 use std::sync::Arc;
 
+use firebolt_api::{EnginePhase, FireboltEngine};
 use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
@@ -44,4 +45,8 @@ pub(crate) async fn run(context: Context, probes: Pool, metrics: Arc<EngineMetri
         tokio::join!(probes.run(stop.clone()), broadcaster.run(stop));
     };
     controller::run(reconciler, controller, beside, stop).await;
+}
+
+fn phase(engine: &FireboltEngine) -> Option<EnginePhase> {
+    engine.status.as_ref()?.phase
 }

@@ -76,7 +76,7 @@ impl EngineReconciler {
     async fn live_children(&self, engine: &FireboltEngine, state: &State) -> Result<EngineObjects, ReconcileError> {
         let after_failure = state.expectations.is_invalidated();
         let read = read(&self.context.client, engine, after_failure);
-        in_time("objects of FireboltEngine", ObjectKey::of(engine), read).await
+        in_time("read", "objects of FireboltEngine", ObjectKey::of(engine), read).await
     }
 
     /// The newest Warning event of the current StatefulSet, if it lacks pods that it should have created.
@@ -188,7 +188,13 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
     let key = ObjectKey::new(namespace, name);
-    let found = in_time("object named by FireboltEngine", key, get(client, namespace, name)).await?;
+    let found = in_time(
+        "read",
+        "object named by FireboltEngine",
+        key,
+        get(client, namespace, name),
+    )
+    .await?;
     Ok(found.map_or(Lookup::Missing, Lookup::Found))
 }
 

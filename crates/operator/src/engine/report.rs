@@ -5,8 +5,8 @@ use std::time::Duration;
 use firebolt_api::condition::{EngineCondition, EngineReason, is_true};
 use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngine};
-use firebolt_core::plan::engine::{EngineWrite, Plan, WAKE_IGNORED};
-use firebolt_core::plan::{Event, Severity};
+use firebolt_core::plan::engine::{EngineWrite, Plan, STATUS_RECOVERED, WAKE_IGNORED};
+use firebolt_core::plan::{EXTERNAL_FINALIZER, Event, Severity};
 use firebolt_runtime::reconciler::Outcome;
 use firebolt_runtime::{ObjectKey, ReconcileError, events};
 use jiff::Timestamp;
@@ -15,6 +15,7 @@ use strum::IntoEnumIterator;
 use tokio::time::Instant;
 
 use super::apply::{EngineWriteOutcome, WriteFailure};
+use super::phase;
 use super::reconciler::{EngineReconciler, Planned};
 use super::state::State;
 use crate::events::from_plan;
@@ -39,7 +40,7 @@ impl EngineReconciler {
             if scaled {
                 // It has happened, and the next reconcile cannot know why.
                 self.emit(&after, &plan.events, state);
-                self.measure_wake(&after, plan);
+                self.measure_wake(&after, planned);
             }
             self.emit(&after, &events, state);
             return Err(error);
@@ -55,7 +56,7 @@ impl EngineReconciler {
             state.events.reset();
         }
         self.measure_phase(before, &after, state);
-        self.measure_wake(&after, plan);
+        self.measure_wake(&after, planned);
         let assignment = probe::assignment(&after, &planned.desired, state.own.unrouted_since.is_some());
         self.probes.assign(&ObjectKey::of(before), assignment);
         Ok(Outcome::Done {
@@ -76,8 +77,8 @@ impl EngineReconciler {
         }
     }
 
-    fn measure_wake(&self, engine: &FireboltEngine, plan: &Plan) {
-        if let Some(waited) = woken_after(engine, plan) {
+    fn measure_wake(&self, engine: &FireboltEngine, planned: &Planned) {
+        if let Some(waited) = woken_after(engine, &planned.plan, planned.snapshot.at) {
             self.metrics.woke(waited);
         }
     }
@@ -92,10 +93,6 @@ impl EngineReconciler {
         let (object, planned) = (engine.object_ref(&()), from_plan(events));
         self.recorder.emit_new(&object, &planned, &mut state.events, emitted);
     }
-}
-
-fn phase(engine: &FireboltEngine) -> Option<EnginePhase> {
-    engine.status.as_ref()?.phase
 }
 
 fn is_rolling(phase: EnginePhase) -> bool {
@@ -120,7 +117,7 @@ fn is_warning(event: &Event) -> bool {
 
 /// The reason by which an event is counted. Others may emit events with any number of reasons.
 fn decision(event: &events::Event) -> &str {
-    const WARNINGS: [&str; 3] = [WAKE_IGNORED, "StatusRecovered", "ExternalFinalizerOnOwnedResource"];
+    const WARNINGS: [&str; 3] = [WAKE_IGNORED, STATUS_RECOVERED, EXTERNAL_FINALIZER];
     let reason = event.reason.as_str();
     let is_warning = event.type_ == events::EventType::Warning;
     let known = WARNINGS.contains(&reason) || EngineReason::iter().any(|own| reason == <&str>::from(own));
@@ -132,7 +129,7 @@ fn decision(event: &events::Event) -> &str {
 }
 
 /// How long after the request the engine was woken, if this reconcile did it.
-fn woken_after(engine: &FireboltEngine, plan: &Plan) -> Option<Duration> {
+fn woken_after(engine: &FireboltEngine, plan: &Plan, now: Timestamp) -> Option<Duration> {
     let grown = plan
         .writes
         .iter()
@@ -146,7 +143,7 @@ fn woken_after(engine: &FireboltEngine, plan: &Plan) -> Option<Duration> {
         .get(Annotation::WakeRequested.key())?
         .parse()
         .ok()?;
-    Some(Duration::try_from(Timestamp::now().duration_since(requested)).unwrap_or_default())
+    Some(Duration::try_from(now.duration_since(requested)).unwrap_or_default())
 }
 
 #[cfg(test)]

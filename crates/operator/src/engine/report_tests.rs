@@ -6,22 +6,23 @@ use super::*;
 #[test]
 fn the_wake_duration_starts_at_the_wake_request() {
     let mut engine = engine_with(Value::Null);
-    let requested_at = Timestamp::now() - jiff::SignedDuration::from_secs(5);
+    let now = Timestamp::now();
+    let requested_at = now - jiff::SignedDuration::from_secs(5);
     let key = Annotation::WakeRequested.key().to_owned();
     engine.metadata.annotations = Some([(key, requested_at.to_string())].into());
     let mut next = creating("Stopped", "");
     next["autoStopReason"] = json!("WakeRequested");
     let mut plan = planned(next);
-    assert_eq!(woken_after(&engine, &plan), None, "nothing was scaled");
+    assert_eq!(woken_after(&engine, &plan, now), None, "nothing was scaled");
     let scale = |from, to| EngineWrite::SetReplicas {
         from,
         to,
         resource_version: String::new(),
     };
     plan.writes = vec![scale(0, 2)];
-    assert!(woken_after(&engine, &plan).unwrap() >= Duration::from_secs(5));
+    assert_eq!(woken_after(&engine, &plan, now), Some(Duration::from_secs(5)));
     plan.writes = vec![scale(2, 0)];
-    assert_eq!(woken_after(&engine, &plan), None, "scaling down is not a wake");
+    assert_eq!(woken_after(&engine, &plan, now), None, "scaling down is not a wake");
 }
 
 #[test]

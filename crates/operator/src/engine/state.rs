@@ -6,10 +6,12 @@ use std::time::Duration;
 use firebolt_api::{EnginePhase, FireboltEngine};
 use firebolt_core::desired::engine::DesiredEngine;
 use firebolt_core::plan::engine::{Gate, GateCause, Limits, Rejected, StatefulSetWarning};
+use firebolt_runtime::ReconcileError;
 use firebolt_runtime::reconciler::{ObjectState, RejectionBackoff};
-use firebolt_runtime::{ErrorClass, ReconcileError};
 use jiff::Timestamp;
 use tokio::time::Instant;
+
+use crate::events::rejection;
 
 /// How often a status is written of which only the wording is new.
 const WORDING_INTERVAL: Duration = Duration::from_secs(2);
@@ -48,8 +50,8 @@ pub(super) struct Rejection {
     /// The gate that is closed because of it.
     gate: Gate,
     backoff: RejectionBackoff,
-    /// It was sent again by the reconcile that is running.
-    is_sent: bool,
+    /// The last plan may send it again.
+    may_be_sent: bool,
 }
 
 impl EngineState {
@@ -58,8 +60,9 @@ impl EngineState {
         self.unrouted_since = unrouted.then(|| self.unrouted_since.unwrap_or(now));
     }
 
-    /// What the next plan is limited to. `drift`: the delay after a reconcile that corrects drift.
-    pub(super) fn limits(&mut self, desired: &DesiredEngine, drift: Option<Duration>) -> Limits<'_> {
+    /// A plan is about to be made: drops the rejection of another rendering, and notes whether the plan may send a rejected
+    /// one again. Returns what the plan is limited to. `drift`: the delay after a reconcile that corrects drift.
+    pub(super) fn begin_plan(&mut self, desired: &DesiredEngine, drift: Option<Duration>) -> Limits<'_> {
         let rendered = desired.generation.as_ref().ok();
         // Another rendering is sent at once.
         self.rejection
@@ -69,7 +72,7 @@ impl EngineState {
             .as_ref()
             .and_then(|rejection| rejection.backoff.remaining());
         if let Some(rejection) = &mut self.rejection {
-            rejection.is_sent = remaining.is_none();
+            rejection.may_be_sent = remaining.is_none();
         }
         let written = self.status_written;
         Limits {
@@ -91,20 +94,11 @@ impl EngineState {
 
     /// If the API server rejected what was rendered: the gate that is closed because of it, until it is sent again.
     pub(super) fn reject(&mut self, desired: &DesiredEngine, error: &ReconcileError) -> Option<Gate> {
-        let (ErrorClass::Rejected(message), ReconcileError::Write { verb, kind, object, .. }) = (error.class(), error)
-        else {
-            return None;
-        };
-        if kind.starts_with("FireboltEngine") {
-            return None;
-        }
+        let rejected = error.rejected_write();
+        let rejected = rejected.filter(|rejected| !rejected.kind.starts_with("FireboltEngine"))?;
         let gate = Gate {
             cause: GateCause::WriteRefused,
-            message: format!(
-                "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of the engine or its \
-                 class, or the policy or quota that rejects it; the operator keeps trying.",
-                object.name
-            ),
+            message: rejection(&rejected, "the engine or its class"),
         };
         if let Ok(rendered) = &desired.generation {
             let before = self.rejection.take();
@@ -113,7 +107,7 @@ impl EngineState {
                 template_hash: rendered.template_hash.clone(),
                 gate: gate.clone(),
                 backoff: RejectionBackoff::after(before.map(|before| before.backoff)),
-                is_sent: false,
+                may_be_sent: false,
             });
         }
         Some(gate)
@@ -121,7 +115,7 @@ impl EngineState {
 
     /// Everything was written that was rendered.
     pub(super) fn accepted(&mut self) {
-        self.rejection.take_if(|rejection| rejection.is_sent);
+        self.rejection.take_if(|rejection| rejection.may_be_sent);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use firebolt_api::key::Annotation;
-use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineClass, FireboltInstance};
+use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use firebolt_core::plan::engine::WAKE_TTL;
 use firebolt_runtime::ObjectKey;
 use firebolt_runtime::informer::{Change, EventHandler, Guarded, Store, Watched};
@@ -12,6 +12,7 @@ use firebolt_runtime::queue::{PendingSet, Priority};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
+use super::phase;
 use crate::caches::{ENGINES_BY_CLASS, ENGINES_BY_INSTANCE, by_engine};
 
 /// A change of the engine itself. A client waits for a wake request, so it is urgent; and so is every phase of a stop that
@@ -37,10 +38,6 @@ pub(crate) fn of_engine(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandl
 fn wake(engine: &FireboltEngine) -> Option<&str> {
     let request = engine.annotations().get(Annotation::WakeRequested.key())?;
     Some(request.as_str())
-}
-
-fn phase(engine: &FireboltEngine) -> Option<EnginePhase> {
-    engine.status.as_ref()?.phase
 }
 
 /// Whether the wake request may be honoured. The plan reports a clock that is off.

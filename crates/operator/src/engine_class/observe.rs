@@ -4,6 +4,7 @@ use firebolt_api::FireboltEngineClass;
 use firebolt_core::plan::Reads;
 use firebolt_core::plan::engine_class::Observed;
 use firebolt_runtime::{ObjectKey, ReconcileError};
+use jiff::Timestamp;
 use kube::Client;
 
 use super::reconciler::EngineClassReconciler;
@@ -26,6 +27,7 @@ fn cached(caches: &Caches, class: &FireboltEngineClass) -> Observed {
     let key = ObjectKey::of(class);
     let deleting = class.metadata.deletion_timestamp.is_some();
     Observed {
+        at: Timestamp::now(),
         bound: caches.engines.names_by_index(ENGINES_BY_CLASS, &key),
         unreadable: if deleting {
             caches.engines.unreadable_in(&key.namespace)
@@ -44,6 +46,7 @@ async fn live(client: &Client, class: &FireboltEngineClass) -> Result<Observed, 
     });
     let EngineReferences { bound, unreadable } = references.await?;
     Ok(Observed {
+        at: Timestamp::now(),
         bound,
         unreadable,
         reads: Reads::Live,

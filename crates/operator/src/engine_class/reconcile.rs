@@ -5,7 +5,6 @@ use firebolt_core::plan::Reads;
 use firebolt_core::plan::engine_class::{Input, Limits, plan};
 use firebolt_runtime::ReconcileError;
 use firebolt_runtime::reconciler::{Outcome, Reconciler};
-use jiff::Timestamp;
 
 use super::reconciler::EngineClassReconciler;
 use super::state::State;
@@ -25,7 +24,6 @@ impl Reconciler for EngineClassReconciler {
                 limits: Limits {
                     drift: state.drift.delay(),
                 },
-                now: Timestamp::now(),
             };
             let plan = plan(&input);
             match plan.reads_needed(reads) {

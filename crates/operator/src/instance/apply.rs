@@ -16,7 +16,7 @@ use firebolt_core::plan::instance::{Component, InstanceObject, InstanceObjectKin
 use firebolt_core::render::instance::postgres_credentials;
 use firebolt_runtime::reconciler::Backoff;
 use firebolt_runtime::write::{Child, FieldOwnership, Writer};
-use firebolt_runtime::{ErrorClass, ObjectKey, ReconcileError};
+use firebolt_runtime::{ObjectKey, ReconcileError};
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -30,6 +30,7 @@ use tracing::debug;
 
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::State;
+use crate::events::rejection;
 use crate::random::fresh_password;
 
 /// What became of the writes of a plan.
@@ -63,16 +64,10 @@ impl InstanceReconciler {
             }
             return Ok(InstanceWriteOutcome::Complete(Box::new(after)));
         };
-        let (ErrorClass::Rejected(message), ReconcileError::Write { verb, kind, object, .. }, Some(component)) =
-            (error.class(), &error, at)
-        else {
+        let (Some(rejected), Some(component)) = (error.rejected_write(), at) else {
             return Err(error);
         };
-        let message = format!(
-            "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of the instance, or the policy \
-             or quota that rejects it; the operator keeps trying.",
-            object.name
-        );
+        let message = rejection(&rejected, "the instance");
         state.expectations.invalidate();
         state
             .own
@@ -87,14 +82,16 @@ impl InstanceReconciler {
         &self,
         instance: &FireboltInstance,
         error: &ReconcileError,
+        now: Timestamp,
         state: &mut State,
     ) -> Option<Event> {
         let rejection = error.rejection()?;
         let message = format!(
-            "The operator cannot {}: {rejection}. Correct what rejects it; the operator keeps trying.",
+            "The operator cannot {}: {rejection}. Grant the missing permission, or change the policy that rejects the request; the \
+             operator retries.",
             error.attempt()
         );
-        let status = stuck(instance, message.clone(), Timestamp::now())?;
+        let status = stuck(instance, message.clone(), now)?;
         let mut writer = Writer::new(&self.access, instance.clone(), &mut state.expectations);
         match writer.patch_status(&status).await {
             Ok(()) => Some(Event::warning(<&str>::from(InstanceReason::EnsureFailed), message)),

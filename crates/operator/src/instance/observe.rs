@@ -53,25 +53,44 @@ impl InstanceReconciler {
             Reads::Cached | Reads::LiveChildren => cached_engines(caches, &key),
             Reads::Live => live_engines(&self.context.client, instance).await?,
         };
+        let InstanceChildren {
+            objects,
+            credentials,
+            own_credentials,
+            claim,
+        } = children;
         Ok(Observation::Complete(Box::new(InstanceSnapshot {
             at: Timestamp::now(),
             reads,
+            objects,
+            credentials,
+            own_credentials,
+            claim,
             engines,
-            ..children
         })))
     }
 
     /// The children from the API server. Found by name, because labels can be removed, and a name may be taken by another
     /// object. Pods are only reported, so those in the caches will do.
-    async fn live_children(&self, instance: &FireboltInstance) -> Result<InstanceSnapshot, ReconcileError> {
+    async fn live_children(&self, instance: &FireboltInstance) -> Result<InstanceChildren, ReconcileError> {
         let key = ObjectKey::of(instance);
         let pods = cached_pods(&self.context.caches, &key);
         let client = &self.context.client;
         let reads = LiveReads { client, key: &key };
         // Boxed, because it is large.
         let everything = Box::pin(reads.everything(instance, pods));
-        in_time("objects of FireboltInstance", key.clone(), everything).await
+        in_time("read", "objects of FireboltInstance", key.clone(), everything).await
     }
+}
+
+/// What exists of an instance.
+struct InstanceChildren {
+    objects: InstanceObjects,
+    credentials: SecretLookup,
+    /// Read live only.
+    own_credentials: Option<SecretOutline>,
+    /// Read live only.
+    claim: Option<PersistentVolumeClaim>,
 }
 
 fn has_failed(instance: &FireboltInstance) -> bool {
@@ -79,11 +98,11 @@ fn has_failed(instance: &FireboltInstance) -> bool {
     phase == Some(InstancePhase::Failed)
 }
 
-fn cached_children(caches: &Caches, key: &ObjectKey, state: &mut State) -> CachedChildren<InstanceSnapshot> {
+fn cached_children(caches: &Caches, key: &ObjectKey, state: &mut State) -> CachedChildren<InstanceChildren> {
     match cached(caches, key) {
         // Credentials that were not looked for yet must not look as if there were none.
         None
-        | Some(InstanceSnapshot {
+        | Some(InstanceChildren {
             credentials: SecretLookup::Unknown,
             ..
         }) => CachedChildren::Untrusted,
@@ -92,9 +111,9 @@ fn cached_children(caches: &Caches, key: &ObjectKey, state: &mut State) -> Cache
 }
 
 /// The version in which the object of this kind and name was read.
-fn version(snapshot: &InstanceSnapshot, kind: &str, name: &str) -> Option<String> {
-    let objects = &snapshot.objects;
-    let secret = match &snapshot.credentials {
+fn version(children: &InstanceChildren, kind: &str, name: &str) -> Option<String> {
+    let objects = &children.objects;
+    let secret = match &children.credentials {
         SecretLookup::Found(secret) if kind == "Secret" && secret.metadata.name.as_deref() == Some(name) => {
             secret.metadata.resource_version.clone()
         }
@@ -112,9 +131,9 @@ fn version(snapshot: &InstanceSnapshot, kind: &str, name: &str) -> Option<String
 }
 
 /// The children in the caches; `None` if one of them cannot be read.
-fn cached(caches: &Caches, key: &ObjectKey) -> Option<InstanceSnapshot> {
+fn cached(caches: &Caches, key: &ObjectKey) -> Option<InstanceChildren> {
     let own = &caches.of_instances;
-    Some(InstanceSnapshot {
+    Some(InstanceChildren {
         objects: InstanceObjects {
             stateful_sets: readable(&own.stateful_sets, by_instance(), key)?,
             deployments: readable(&own.deployments, by_instance(), key)?,
@@ -127,7 +146,8 @@ fn cached(caches: &Caches, key: &ObjectKey) -> Option<InstanceSnapshot> {
             pods: readable(&own.pods, by_instance(), key)?,
         },
         credentials: looked_up(&caches.credentials.get(key)),
-        ..InstanceSnapshot::default()
+        own_credentials: None,
+        claim: None,
     })
 }
 
@@ -164,7 +184,7 @@ impl LiveReads<'_> {
         &self,
         instance: &FireboltInstance,
         pods: Vec<Pod>,
-    ) -> Result<InstanceSnapshot, ReconcileError> {
+    ) -> Result<InstanceChildren, ReconcileError> {
         use InstanceObject as O;
         let (stateful_sets, deployments, services, config_maps) = tokio::try_join!(
             self.all(&[O::PostgresSet]),
@@ -193,7 +213,7 @@ impl LiveReads<'_> {
             self.get::<PersistentVolumeClaim>(&claim_name),
         )?;
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-        Ok(InstanceSnapshot {
+        Ok(InstanceChildren {
             objects: InstanceObjects {
                 stateful_sets,
                 deployments,
@@ -211,7 +231,6 @@ impl LiveReads<'_> {
             },
             own_credentials: own_secret.map(|secret| outline(&KnownSecret::of(secret, uid))),
             claim,
-            ..InstanceSnapshot::default()
         })
     }
 

@@ -7,6 +7,7 @@ use firebolt_core::plan::Reads;
 use firebolt_core::plan::instance::{Input, plan};
 use firebolt_runtime::reconciler::{Outcome, Reconciler};
 use firebolt_runtime::{ObjectKey, ReconcileError};
+use jiff::Timestamp;
 
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::{InstanceState, State};
@@ -58,7 +59,7 @@ impl Reconciler for InstanceReconciler {
     }
 
     async fn failed(&self, instance: &FireboltInstance, error: &ReconcileError, state: &mut State) {
-        let event = Box::pin(self.apply_stuck(instance, error, state)).await;
+        let event = Box::pin(self.apply_stuck(instance, error, Timestamp::now(), state)).await;
         self.emit(instance, event.as_slice(), state);
     }
 

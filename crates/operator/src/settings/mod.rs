@@ -16,7 +16,7 @@ pub(crate) use self::images::from_registry;
 pub(crate) use self::images::parse_image;
 pub use self::listen::ListenAddress;
 pub use self::names::ClusterDomain;
-pub(crate) use self::names::{is_dns_label, is_dns_subdomain};
+pub(crate) use self::names::is_dns_subdomain;
 pub(crate) use self::names::{parse_host, parse_object_name};
 pub(crate) use self::scope::parse_namespace;
 pub use self::scope::{Scope, ScopeError};

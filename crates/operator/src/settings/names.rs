@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use firebolt_api::name::is_dns_label;
+
 /// The DNS domain of the cluster, without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterDomain(String);
@@ -51,15 +53,6 @@ pub(crate) fn parse_host(text: &str) -> Result<String, String> {
 /// Labels separated by dots, as in domains and in most object names.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
-}
-
-/// One part of a domain, also a valid name of a namespace.
-pub(crate) fn is_dns_label(text: &str) -> bool {
-    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    (1..=63).contains(&text.len())
-        && text.chars().all(|c| is_alphanumeric(c) || c == '-')
-        && text.starts_with(is_alphanumeric)
-        && text.ends_with(is_alphanumeric)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::names::is_dns_label;
+use firebolt_api::name::is_dns_label;
 
 /// The namespaces that are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

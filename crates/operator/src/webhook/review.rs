@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use firebolt_api::GROUP;
+use firebolt_api::name::is_dns_label;
 use firebolt_core::admit::{Violation, ViolationKind};
 use firebolt_process::error::shortened;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::settings::{is_dns_label, is_dns_subdomain};
+use crate::settings::is_dns_subdomain;
 
 /// Limit on the violations in one response. Each has a text of bounded length; the rest is counted.
 const MAX_CAUSES: usize = 50;

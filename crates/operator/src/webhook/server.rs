@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use firebolt_process::http::{self, WhenFull};
+use firebolt_process::http::{self, HEADER_BYTES, WhenFull};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -33,8 +33,6 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_mins(5);
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
 /// Interval and timeout of HTTP/2 keep-alive pings.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
-/// Limit on the headers of a request.
-const HEADER_BYTES: u32 = 16 * 1024;
 /// The ALPN name of HTTP/2.
 const HTTP2: &[u8] = b"h2";
 /// Limit on connections. A new connection beyond it closes the oldest.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firebolt_process::error::chain;
 use firebolt_process::user_agent;
-use hyper::header::{HeaderValue, USER_AGENT};
+use hyper::header::USER_AGENT;
 use kube::{Client, Config};
 
 use super::error::ApiError;
@@ -28,7 +28,6 @@ fn client(mut config: Config) -> Result<Client, ApiError> {
     // The state machine retries a failed request if its result is still needed.
     config.default_retry = false;
     let user_agent = user_agent(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    let user_agent = HeaderValue::try_from(user_agent).expect("it is visible ASCII");
     config.headers.push((USER_AGENT, user_agent));
     Client::try_from(config).map_err(|error| ApiError::Config(chain(&error)))
 }

@@ -1,7 +1,7 @@
 //! What the state machine knows of an engine.
 
 use firebolt_api::AutoStopReason;
-use firebolt_api::name::MAX_ENGINE_NAME;
+use firebolt_api::name::{MAX_ENGINE_NAME, is_dns_label};
 use jiff::Timestamp;
 
 /// An engine as the API server shows it.
@@ -41,12 +41,7 @@ impl Engine {
 
 /// Whether an engine can have this name. Envoy has checked it already; other clients in the pod have not.
 pub(super) fn is_name(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    text.len() <= MAX_ENGINE_NAME
-        && !text.is_empty()
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
+    text.len() <= MAX_ENGINE_NAME && is_dns_label(text)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// How often any other engine is probed, in case its status lags.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The time after which a probe has failed.
-pub const TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 /// A request is refused at its deadline only if a probe started within this time before it.
 pub const FINAL_PROBE: Duration = Duration::from_millis(250);
 /// How long new requests are routed after a probe reached the engine. In the second half of this time they start

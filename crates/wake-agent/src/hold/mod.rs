@@ -60,7 +60,8 @@ mod tests;
 
 pub use answer::{Answer, Refusal, Route, Stages};
 pub use engine::Engine;
-pub use engine_queue::{FINAL_PROBE, TIMEOUT as PROBE_TIMEOUT};
+pub use engine_queue::FINAL_PROBE;
+pub(crate) use engine_queue::TIMEOUT as PROBE_TIMEOUT;
 pub use event::{Arrival, Effect, Event, List, Now, Patch, PatchOutcome, Probe, WaiterId};
 pub use listing::TIMEOUT as LIST_TIMEOUT;
 pub use state::{HoldState, Occupancy, Settings};

@@ -11,6 +11,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::text::shortened;
+
 /// The longest value that is reported.
 const LONGEST_VALUE: usize = 80;
 /// The longest change that is reported, in characters. Keys and names of users have nearly any length.
@@ -64,7 +66,7 @@ pub(super) fn changes(
     if found.is_empty() && hashes[0] != hashes[1] {
         found.push(format!("{} changed", sources.owned("spec.template", true)));
     }
-    found.iter().map(|change| limited(change)).collect()
+    found.iter().map(|change| shortened(change, LONGEST_CHANGE)).collect()
 }
 
 /// The objects that users write.
@@ -92,14 +94,6 @@ impl UserManifests<'_> {
             Some(class) => format!("`{field}` (set by class {class})"),
             None => format!("`{field}`"),
         }
-    }
-}
-
-/// At most so much of a change as fits into the message of a condition, with others.
-fn limited(change: &str) -> String {
-    match change.char_indices().nth(LONGEST_CHANGE) {
-        None => change.to_owned(),
-        Some((end, _)) => format!("{}…", &change[..end]),
     }
 }
 

@@ -174,5 +174,5 @@ fn a_change_has_a_limited_length() {
     let after = rendered(&engine, &class, &facts(), &Defaults::example());
     let found = changes(&engine, Some(&class), rendering(&after), rendering(&before));
     assert_eq!(found.len(), 1);
-    assert!(found[0].starts_with("`spec.customEngineConfig.kkk") && found[0].chars().count() == LONGEST_CHANGE + 1);
+    assert!(found[0].starts_with("`spec.customEngineConfig.kkk") && found[0].chars().count() == LONGEST_CHANGE);
 }

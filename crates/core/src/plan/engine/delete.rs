@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use firebolt_api::condition::EngineReason;
+use firebolt_api::key::Finalizer;
 
 use super::input::Input;
 use super::output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};
-use super::{has_finalizer, status};
-use crate::plan::{Event, Meta};
+use super::status;
+use crate::plan::{EXTERNAL_FINALIZER, Event, Meta, has_finalizer};
 
 /// How soon the cleanup checks again for objects that are being deleted.
 const GOING: Duration = Duration::from_secs(5);
@@ -49,7 +50,7 @@ fn delete((kind, name, meta): &ChildObject) -> EngineWrite {
 /// reported and left behind.
 pub(super) fn plan(input: &Input) -> Plan {
     let nothing = Plan::default();
-    if !has_finalizer(input) {
+    if !has_finalizer(&input.engine.metadata, Finalizer::Engine.key()) {
         return nothing;
     }
     let objects = owned_objects(input);
@@ -62,7 +63,7 @@ pub(super) fn plan(input: &Input) -> Plan {
     let held = held_by_others(&objects);
     let events: Vec<Event> = held
         .iter()
-        .map(|held| Event::warning("ExternalFinalizerOnOwnedResource", held))
+        .map(|held| Event::warning(EXTERNAL_FINALIZER, held))
         .collect();
     let stage = [first, then]
         .into_iter()

@@ -64,8 +64,9 @@ pub use notice::STOP_NOTICE;
 pub use output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};
 pub use shortage::EVENTS_INTERVAL;
 pub(crate) use shortage::events_due;
+pub use status::STATUS_RECOVERED;
 
-use super::{Event, Severity};
+use super::{Event, Severity, has_finalizer};
 use phase::Transition;
 use progress::Progress;
 
@@ -98,7 +99,7 @@ fn unlimited(input: &Input) -> Plan {
     if input.engine.metadata.deletion_timestamp.is_some() {
         return delete::plan(input);
     }
-    if !has_finalizer(input) {
+    if !has_finalizer(&input.engine.metadata, Finalizer::Engine.key()) {
         return Plan {
             writes: vec![EngineWrite::AddFinalizer],
             requeue_after: Some(Duration::ZERO),
@@ -110,11 +111,6 @@ fn unlimited(input: &Input) -> Plan {
         recover::ProgressSource::New(progress) => status::first(input, progress),
         recover::ProgressSource::Cluster(progress) => status::recovered(input, progress),
     }
-}
-
-fn has_finalizer(input: &Input) -> bool {
-    let finalizers = input.engine.metadata.finalizers.as_deref().unwrap_or_default();
-    finalizers.iter().any(|finalizer| finalizer == Finalizer::Engine.key())
 }
 
 /// One step of the phase machine, then the sweep and auto-stop, which accompany every step.

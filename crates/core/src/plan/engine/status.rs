@@ -16,6 +16,9 @@ use super::ready::{self, EngineReadiness, ReadinessFacts};
 use crate::plan::Event;
 use crate::plan::condition::{self, ConditionUpdate};
 
+/// The reason of the warning that a lost or inconsistent status was restored.
+pub const STATUS_RECOVERED: &str = "StatusRecovered";
+
 /// The first status of a new engine.
 pub(super) fn first(input: &Input, progress: Progress) -> Plan {
     let mut status = based_on(input, progress, None);
@@ -52,7 +55,7 @@ pub(super) fn recovered(input: &Input, progress: Progress) -> Plan {
         input,
         status,
         Transition::stay(progress, Vec::new()),
-        vec![Event::warning("StatusRecovered", message)],
+        vec![Event::warning(STATUS_RECOVERED, message)],
     )
 }
 

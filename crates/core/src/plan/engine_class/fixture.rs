@@ -3,7 +3,6 @@
 use firebolt_api::FireboltEngineClass;
 use firebolt_api::condition::Condition;
 use firebolt_api::key::Finalizer;
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
@@ -15,7 +14,6 @@ use crate::plan::Reads;
 pub(super) struct Case {
     pub class: FireboltEngineClass,
     pub observed: Observed,
-    pub now: Timestamp,
     pub limits: Limits,
 }
 
@@ -31,11 +29,11 @@ pub(super) fn class() -> Case {
     Case {
         class: serde_json::from_value(class).expect("a class"),
         observed: Observed {
+            at: "2026-11-16T12:00:00Z".parse().expect("a time"),
             bound: Vec::new(),
             unreadable: Vec::new(),
             reads: Reads::Cached,
         },
-        now: "2026-11-16T12:00:00Z".parse().expect("a time"),
         limits: Limits::default(),
     }
 }
@@ -87,7 +85,7 @@ impl Case {
     /// It is being deleted, which increments the generation.
     pub(super) fn deleting(self) -> Self {
         self.but(|case| {
-            case.class.metadata.deletion_timestamp = Some(Time(case.now));
+            case.class.metadata.deletion_timestamp = Some(Time(case.observed.at));
             case.class.metadata.generation = case.class.metadata.generation.map(|number| number + 1);
         })
     }
@@ -97,7 +95,7 @@ impl Case {
         let status = self.plan().status;
         self.but(|case| {
             case.class.status = status.or_else(|| case.class.status.take());
-            case.now += jiff::SignedDuration::from_mins(1);
+            case.observed.at += jiff::SignedDuration::from_mins(1);
         })
     }
 
@@ -121,7 +119,6 @@ impl Case {
             class: &self.class,
             observed: &self.observed,
             limits: self.limits,
-            now: self.now,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The input of a plan: the class, the engines that reference it, and the time.
+//! The input of a plan: the class, and the engines that reference it.
 //!
 //! # What the caller owes
 //!
@@ -22,8 +22,6 @@ pub struct Input<'a> {
     pub observed: &'a Observed,
     /// What earlier reconciles limit this one to.
     pub limits: Limits,
-    /// The current time.
-    pub now: Timestamp,
 }
 
 /// What earlier reconciles of the same process limit this one to. The default limits nothing.
@@ -37,6 +35,8 @@ pub struct Limits {
 /// The engines in the namespace of a class that concern it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
+    /// When they were read.
+    pub at: Timestamp,
     /// Names of the engines that reference it, including engines that are being deleted.
     pub bound: Vec<String>,
     /// Names of the engines that cannot be read, so that their class is unknown. Needed only once the class is being

@@ -28,7 +28,7 @@ use firebolt_api::key::Finalizer;
 pub use input::{Input, Limits, Observed};
 pub use output::{ClassWrite, Plan};
 
-use super::Reads;
+use super::{Reads, has_finalizer};
 
 /// How often engines are listed live while engines that the watches do not show block a deletion: those that do not
 /// match the label selector cause no watch events.
@@ -51,7 +51,7 @@ pub fn plan(input: &Input) -> Plan {
 }
 
 fn unlimited(input: &Input) -> Plan {
-    let held = has_finalizer(input);
+    let held = has_finalizer(&input.class.metadata, Finalizer::EngineClass.key());
     if input.class.metadata.deletion_timestamp.is_none() {
         let finalizer = (!held).then_some(ClassWrite::AddFinalizer);
         return status::conclude(input, finalizer, status::validate(input));
@@ -82,11 +82,4 @@ fn release(input: &Input) -> Plan {
             ..Plan::default()
         },
     }
-}
-
-fn has_finalizer(input: &Input) -> bool {
-    let finalizers = input.class.metadata.finalizers.iter().flatten();
-    finalizers
-        .into_iter()
-        .any(|known| known == Finalizer::EngineClass.key())
 }

@@ -98,7 +98,7 @@ pub(super) fn conclude(input: &Input, write: Option<ClassWrite>, readiness: Clas
         reason: readiness.reason.into(),
         message: readiness.message.clone(),
     };
-    let changed_ready = condition::set(&mut status.conditions, update, generation, input.now);
+    let changed_ready = condition::set(&mut status.conditions, update, generation, input.observed.at);
     let changed = input.class.status.as_ref() != Some(&status);
     Plan {
         writes: write.into_iter().collect(),

@@ -7,14 +7,14 @@ use firebolt_api::key::Finalizer;
 use strum::IntoEnumIterator;
 
 use super::component::{BLOCKED_RECHECK, ComponentReadiness};
+use super::component_plans;
 use super::input::{Credentials, Input, Leftover, Order};
 use super::object::{Component, InstanceObject};
 use super::output::{InstanceWrite, Plan};
 use super::status::{self, InstanceReadiness};
-use super::{component_plans, has_finalizer};
 use crate::database::Database;
 use crate::names;
-use crate::plan::Event;
+use crate::plan::{EXTERNAL_FINALIZER, Event, has_finalizer};
 
 /// How soon the cleanup checks again for objects that are being deleted. Claims are not watched.
 const GOING: Duration = Duration::from_secs(5);
@@ -28,10 +28,10 @@ const MOST_FINALIZERS: usize = 3;
 /// Deletes every object of the instance, unless engines depend on it. Each deletion is awaited, but an object that is
 /// blocked by the finalizer of another controller is reported and left behind.
 pub(super) fn plan(input: &Input) -> Plan {
-    if !has_finalizer(input, Finalizer::Instance.key()) {
+    if !has_finalizer(&input.instance.metadata, Finalizer::Instance.key()) {
         return Plan::default();
     }
-    if has_finalizer(input, ORPHAN) {
+    if has_finalizer(&input.instance.metadata, ORPHAN) {
         return Plan {
             writes: vec![InstanceWrite::RemoveFinalizer],
             ..Plan::default()
@@ -43,7 +43,7 @@ pub(super) fn plan(input: &Input) -> Plan {
     let held = held_by_others(input);
     let events: Vec<Event> = held
         .iter()
-        .map(|held| Event::warning("ExternalFinalizerOnOwnedResource", held))
+        .map(|held| Event::warning(EXTERNAL_FINALIZER, held))
         .collect();
     let stage = stages()
         .map(|(component, order)| (component, of_stage(input, component, order)))
@@ -78,7 +78,7 @@ fn blocked(input: &Input) -> Plan {
     let readiness = ComponentReadiness::not_ready(InstanceReason::DeletionBlocked, message);
     // Kubernetes is deleting everything, and creating it again would never end; or it has deleted everything already,
     // and what would be created is empty.
-    if has_finalizer(input, FOREGROUND) || !is_whole(input) {
+    if has_finalizer(&input.instance.metadata, FOREGROUND) || !is_whole(input) {
         return status::only(input, &all(&readiness), Some(BLOCKED_RECHECK));
     }
     let plan = status::conclude(input, component_plans(input), Some(readiness));

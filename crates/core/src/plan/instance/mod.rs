@@ -38,6 +38,7 @@ pub use object::{Component, InstanceObject, InstanceObjectKind};
 pub use output::{InstanceWrite, Plan};
 pub use workload::Workload;
 
+use super::has_finalizer;
 use component::ComponentPlan;
 
 /// Plans one reconcile.
@@ -78,7 +79,8 @@ pub fn stuck(instance: &FireboltInstance, message: String, now: Timestamp) -> Op
 /// Writes to the instance itself that come before all others: a finalizer, so that its objects are cleaned up, and an
 /// identifier, which everything in the metadata service belongs to.
 fn own_writes(input: &Input) -> Vec<InstanceWrite> {
-    let finalizer = (!has_finalizer(input, Finalizer::Instance.key())).then_some(InstanceWrite::AddFinalizer);
+    let finalizer =
+        (!has_finalizer(&input.instance.metadata, Finalizer::Instance.key())).then_some(InstanceWrite::AddFinalizer);
     let unnamed = input.instance.spec.id.as_ref().is_none_or(String::is_empty);
     let id = unnamed.then(|| InstanceWrite::SetId(input.fresh_id.to_owned()));
     finalizer.into_iter().chain(id).collect()
@@ -90,9 +92,4 @@ fn component_plans(input: &Input) -> [ComponentPlan; 3] {
     let metadata = metadata::plan(input, &postgres);
     let gateway = gateway::plan(input, &metadata);
     [postgres, metadata, gateway]
-}
-
-fn has_finalizer(input: &Input, finalizer: &str) -> bool {
-    let finalizers = input.instance.metadata.finalizers.as_deref().unwrap_or_default();
-    finalizers.iter().any(|known| known == finalizer)
 }

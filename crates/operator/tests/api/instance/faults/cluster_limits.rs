@@ -59,7 +59,7 @@ async fn an_exceeded_quota_is_reported_with_the_message_of_the_api_server() {
     env.create(&minimal(MAIN)).await;
     for (name, _, kind, reason, object) in quotas {
         let observed = env.wait_for_reason(MAIN, kind, reason).await;
-        for part in [object, &format!("exceeded quota: {name}"), "the operator keeps trying"] {
+        for part in [object, &format!("exceeded quota: {name}"), "the operator retries"] {
             assert!(observed.message.contains(part), "{part} in {observed:?}");
         }
         env.wait_for_event(MAIN, reason).await;
