@@ -1,15 +1,18 @@
 //! What each tier consists of, and the surroundings that it runs in.
 
+use std::env;
 use std::error::Error;
 use std::fmt;
 use std::io::{self, Write as _};
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use clap::ValueEnum;
 use localkube::{ATTACH_VARIABLE, Cluster, Options};
 use serde_json::Value;
+use tokio::runtime::Runtime;
 
 use super::program::{self, Run, TestProgram};
 use crate::{images, install};
@@ -24,7 +27,10 @@ const E2E: &str = "e2e";
 const API_THREADS: usize = 10;
 /// Tests of the gateway tier wait as well, for timers and name servers.
 const GATEWAY_THREADS: usize = 4;
-/// Tests with a whole cluster wait for pods. Those that disturb the cluster itself run alone.
+/// The crate whose tests take longest.
+const OPERATOR: &str = "operator ";
+/// Tests with a whole cluster wait for pods. Those that disturb the cluster itself run alone, in a cluster of their own unless
+/// the tests are attached to one.
 const E2E_PROGRAMS: [(&str, usize); 2] = [("e2e", 8), ("e2e_disruptive", 1)];
 /// Those that start clusters of their own, as people do, one after the other.
 const E2E_WITH_THEIR_OWN: [&str; 2] = ["e2e_node", "e2e_demo"];
@@ -105,96 +111,118 @@ fn build_agent() -> Result<()> {
 
 /// Runs all programs of a tier, those after a failure too.
 pub(super) fn run(tier: Tier, programs: &[TestProgram], arguments: &[String]) -> Result<Vec<Run>> {
-    let runtime = tokio::runtime::Runtime::new()?;
+    let runtime = Runtime::new()?;
     match tier {
         Tier::Unit => {
-            let threads = std::thread::available_parallelism()?.get();
-            each(programs, |it| run_one(it, None, threads, arguments))
+            let threads = thread::available_parallelism()?.get();
+            let jobs = programs.iter().map(|program| Job::new(program, threads));
+            side_by_side(beside_the_operator(jobs), arguments)
         }
         Tier::Api => {
             let cluster = runtime.block_on(Cluster::start(Options::default()))?;
-            each(programs, |it| run_one(it, Some(&cluster), API_THREADS, arguments))
+            let jobs = programs.iter().map(|program| Job::new(program, API_THREADS));
+            side_by_side(
+                beside_the_operator(jobs.map(|job| job.attached_to(&cluster))),
+                arguments,
+            )
         }
         Tier::Gateway => {
-            let cluster = match std::env::var_os(ATTACH_VARIABLE) {
+            let cluster = match env::var_os(ATTACH_VARIABLE) {
                 Some(dir) => Cluster::open(Path::new(&dir))?,
                 None => runtime.block_on(Cluster::start(Options::default()))?,
             };
             install::definitions(&crate::root(), &cluster)?;
-            each(programs, |it| run_one(it, Some(&cluster), GATEWAY_THREADS, arguments))
+            let jobs = programs.iter().map(|program| Job::new(program, GATEWAY_THREADS));
+            side_by_side([jobs.map(|job| job.attached_to(&cluster)).collect()], arguments)
         }
         Tier::E2e => {
-            let cluster = match std::env::var_os(ATTACH_VARIABLE) {
-                Some(dir) => Cluster::open(Path::new(&dir))?,
-                None => runtime.block_on(whole_cluster())?,
+            let clusters = match env::var_os(ATTACH_VARIABLE) {
+                Some(dir) => vec![Cluster::open(Path::new(&dir))?],
+                None => whole_clusters(&runtime, E2E_PROGRAMS.len())?,
             };
-            // Both wait for pods most of the time. The shared cluster ends after them: those that start clusters of their
-            // own compare the interfaces of this machine before and after.
-            std::thread::scope(|scope| {
-                let others = scope.spawn(|| with_their_own(programs, arguments).map_err(|error| error.to_string()));
-                let mut runs = on_cluster(&cluster, programs, arguments)?;
-                let (others, printed) = others.join().expect("it does not panic")?;
-                io::stdout().write_all(&printed)?;
-                runs.extend(others);
-                Ok(runs)
-            })
+            let others = E2E_WITH_THEIR_OWN
+                .iter()
+                .map(|name| Ok(Job::new(find(programs, name)?, 1)));
+            let mut lanes: Vec<Vec<Job<'_>>> = clusters.iter().map(|_| Vec::new()).collect();
+            for (position, (name, threads)) in E2E_PROGRAMS.into_iter().enumerate() {
+                let place = position % clusters.len();
+                lanes[place].push(Job::new(find(programs, name)?, threads).inside(&clusters[place])?);
+            }
+            lanes.push(others.collect::<Result<_>>()?);
+            // The clusters end after them: those that start clusters of their own compare the interfaces of this machine
+            // before and after.
+            side_by_side(lanes, arguments)
         }
     }
 }
 
-/// Runs the programs that share a whole cluster, one after the other.
-fn on_cluster(cluster: &Cluster, programs: &[TestProgram], arguments: &[String]) -> Result<Vec<Run>> {
-    let mut runs = Vec::new();
-    for (name, threads) in E2E_PROGRAMS {
-        let program = find(programs, name)?;
-        // In the network of the cluster, pods and Services are reached by their addresses.
-        let mut command = cluster.inside(&program.path)?;
-        program.prepare(&mut command);
-        command.env(ATTACH_VARIABLE, cluster.dir());
-        runs.push(program::run(
+/// A program that is ready to run.
+struct Job<'tier> {
+    program: &'tier TestProgram,
+    command: Command,
+    threads: usize,
+}
+
+impl<'tier> Job<'tier> {
+    fn new(program: &'tier TestProgram, threads: usize) -> Self {
+        Self {
             program,
-            &mut command,
+            command: program.command(),
             threads,
-            arguments,
-            &mut io::stdout(),
-        )?);
+        }
     }
-    Ok(runs)
+
+    /// Lets it use a cluster.
+    fn attached_to(mut self, cluster: &Cluster) -> Self {
+        self.command.env(ATTACH_VARIABLE, cluster.dir());
+        self
+    }
+
+    /// Runs it in the network of a cluster, where pods and Services are reached by their addresses.
+    fn inside(mut self, cluster: &Cluster) -> Result<Self> {
+        self.command = cluster.inside(&self.program.path)?;
+        self.program.prepare(&mut self.command);
+        Ok(self.attached_to(cluster))
+    }
+
+    fn run(mut self, arguments: &[String], out: &mut impl io::Write) -> io::Result<Run> {
+        program::run(self.program, &mut self.command, self.threads, arguments, out)
+    }
 }
 
-/// Runs the programs that start whole clusters of their own, one after the other, and returns what they print.
-fn with_their_own(programs: &[TestProgram], arguments: &[String]) -> Result<(Vec<Run>, Vec<u8>)> {
-    let mut runs = Vec::new();
-    let mut printed = Vec::new();
-    for name in E2E_WITH_THEIR_OWN {
-        let program = find(programs, name)?;
-        runs.push(program::run(
-            program,
-            &mut program.command(),
-            1,
-            arguments,
-            &mut printed,
-        )?);
-    }
-    Ok((runs, printed))
+/// Two lanes: the tests of the operator take as long as all others.
+fn beside_the_operator<'tier>(jobs: impl Iterator<Item = Job<'tier>>) -> [Vec<Job<'tier>>; 2] {
+    let (operator, others) = jobs.partition(|job| job.program.label.starts_with(OPERATOR));
+    [operator, others]
 }
 
-fn each(programs: &[TestProgram], run: impl Fn(&TestProgram) -> Result<Run>) -> Result<Vec<Run>> {
-    programs.iter().map(run).collect()
+/// Runs the lanes at the same time, the programs of each one after the other. What the first prints is seen at once, what the
+/// others print when all have ended.
+fn side_by_side<'tier>(lanes: impl IntoIterator<Item = Vec<Job<'tier>>>, arguments: &[String]) -> Result<Vec<Run>> {
+    let mut lanes = lanes.into_iter();
+    let first = lanes.next().unwrap_or_default();
+    thread::scope(|scope| {
+        let others: Vec<_> = lanes
+            .map(|lane| {
+                scope.spawn(move || {
+                    let mut printed = Vec::new();
+                    let runs = one_after_the_other(lane, arguments, &mut printed)?;
+                    io::Result::Ok((runs, printed))
+                })
+            })
+            .collect();
+        let mut runs = one_after_the_other(first, arguments, &mut io::stdout())?;
+        for lane in others {
+            let (ended, printed) = lane.join().expect("it does not panic")?;
+            io::stdout().write_all(&printed)?;
+            runs.extend(ended);
+        }
+        Ok(runs)
+    })
 }
 
-fn run_one(program: &TestProgram, cluster: Option<&Cluster>, threads: usize, arguments: &[String]) -> Result<Run> {
-    let mut command = program.command();
-    if let Some(cluster) = cluster {
-        command.env(ATTACH_VARIABLE, cluster.dir());
-    }
-    Ok(program::run(
-        program,
-        &mut command,
-        threads,
-        arguments,
-        &mut io::stdout(),
-    )?)
+fn one_after_the_other(lane: Vec<Job<'_>>, arguments: &[String], out: &mut impl io::Write) -> io::Result<Vec<Run>> {
+    lane.into_iter().map(|job| job.run(arguments, out)).collect()
 }
 
 fn find<'programs>(programs: &'programs [TestProgram], name: &str) -> Result<&'programs TestProgram> {
@@ -204,14 +232,31 @@ fn find<'programs>(programs: &'programs [TestProgram], name: &str) -> Result<&'p
 
 /// Starts a cluster that has all that tests need: a node, the images, the operator.
 pub(crate) async fn whole_cluster() -> Result<Cluster> {
-    let root = crate::root();
-    let archives = images::build(&root)?;
+    install_all(&images::build(&crate::root())?).await
+}
+
+/// Starts several of them at the same time.
+fn whole_clusters(runtime: &Runtime, count: usize) -> Result<Vec<Cluster>> {
+    let archives = images::build(&crate::root())?;
+    let start = || {
+        runtime
+            .block_on(install_all(&archives))
+            .map_err(|error| error.to_string())
+    };
+    thread::scope(|scope| {
+        let starts: Vec<_> = (0..count).map(|_| scope.spawn(start)).collect();
+        let clusters = starts.into_iter().map(|start| start.join().expect("it does not panic"));
+        Ok(clusters.collect::<std::result::Result<_, String>>()?)
+    })
+}
+
+async fn install_all(archives: &[PathBuf]) -> Result<Cluster> {
     let started = Instant::now();
     let cluster = Cluster::start(with_a_node()).await?;
     report("cluster", "with a node is ready", started);
-    images::import(&cluster, &archives)?;
+    images::import(&cluster, archives)?;
     let started = Instant::now();
-    install::operator(&root, &cluster)?;
+    install::operator(&crate::root(), &cluster)?;
     report("operator", "is ready, and its webhooks are trusted", started);
     Ok(cluster)
 }
