@@ -42,9 +42,13 @@ struct LoadProgram {
 }
 
 impl Load {
-    pub(super) fn start(cluster: &Cluster, program: &Path, gateway: SocketAddr, engine: &str) -> Result<Self> {
+    /// Starts the clients: those with the ledger first, because engines refuse queries while they cannot report them.
+    pub(super) async fn start(cluster: &Cluster, program: &Path, gateway: SocketAddr, engine: &str) -> Result<Self> {
         let (sender, lines) = mpsc::unbounded_channel();
-        let mut programs = Vec::new();
+        let mut load = Self {
+            programs: Vec::new(),
+            lines,
+        };
         for (number, settings) in [&QUICK[..], &SLOW[..]].into_iter().enumerate() {
             let mut child = cluster
                 .inside(program)?
@@ -56,13 +60,15 @@ impl Load {
             let printed = child.stdout.take().ok_or("read from the load")?;
             let sender = sender.clone();
             thread::spawn(move || forward(printed, number, &sender));
-            programs.push(LoadProgram {
+            load.programs.push(LoadProgram {
                 child,
                 counts: Counts::default(),
                 failures: Vec::new(),
             });
+            // Its first line comes after it has bound the address of the ledger.
+            load.next().await?;
         }
-        Ok(Self { programs, lines })
+        Ok(load)
     }
 
     /// Waits for the next news, several times a second.

@@ -105,7 +105,7 @@ async fn show(screen: &mut Screen, root: &Path, dir: &Path, options: Options) ->
     )?;
     // Beside this program: both are built into the same folder.
     let stand_in = std::env::current_exe()?.with_file_name("firebolt-stand-in");
-    let load = Load::start(&cluster, &stand_in, gateway, ENGINE)?;
+    let load = Load::start(&cluster, &stand_in, gateway, ENGINE).await?;
     scale(screen, &cluster, &client, load, &engine).await?;
     wake::show(screen, &cluster, &client, gateway).await?;
     refuse(screen, &cluster)?;
