@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use firebolt_runtime::ObjectKey;
 use firebolt_runtime::informer::{self, Cache, Change, EventHandler, Index, InformerOptions, Store};
+use firebolt_runtime::queue::PendingSet;
 use kube::{Client, Resource};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,6 +20,7 @@ use crate::instance::triggers as instance;
 use crate::metrics::Metrics;
 use crate::pending::Pending;
 use crate::settings::Settings;
+use crate::triggers;
 
 /// The longest delay between two attempts. When the CRDs are installed late, the operator is ready within this time.
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
@@ -66,7 +69,7 @@ pub fn start(
             &Arc::new(Store::new([])),
             both(
                 engine::of_instance(&engines, &pending.engines),
-                instance::of_instance(&pending.instances),
+                triggers::of_object(&pending.instances),
             ),
         ),
         engine_classes: informers.kind(
@@ -74,7 +77,7 @@ pub fn start(
             &engine_classes,
             both(
                 engine::of_engine_class(&engines, &pending.engines),
-                engine_class::of_engine_class(&pending.engine_classes),
+                triggers::of_object(&pending.engine_classes),
             ),
         ),
         of_engines: informers.of_engines(pending),
@@ -92,25 +95,25 @@ impl Informers<'_> {
     fn of_engines(&mut self, pending: &Pending) -> OfEngines {
         let pending = &pending.engines;
         OfEngines {
-            stateful_sets: self.owned(OwnerKind::Engine, by_engine(), engine::of_child(pending)),
-            services: self.owned(OwnerKind::Engine, by_engine(), engine::of_child(pending)),
-            config_maps: self.owned(OwnerKind::Engine, by_engine(), engine::of_child(pending)),
-            pods: self.owned(OwnerKind::Engine, by_engine(), engine::of_child(pending)),
+            stateful_sets: self.owned(OwnerKind::Engine, by_engine(), pending),
+            services: self.owned(OwnerKind::Engine, by_engine(), pending),
+            config_maps: self.owned(OwnerKind::Engine, by_engine(), pending),
+            pods: self.owned(OwnerKind::Engine, by_engine(), pending),
         }
     }
 
     fn of_instances(&mut self, pending: &Pending) -> OfInstances {
         let pending = &pending.instances;
         OfInstances {
-            stateful_sets: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
-            deployments: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
-            services: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
-            config_maps: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
-            service_accounts: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
-            roles: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
-            role_bindings: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
-            disruption_budgets: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
-            pods: self.owned(OwnerKind::Instance, by_instance(), instance::of_child(pending)),
+            stateful_sets: self.owned(OwnerKind::Instance, by_instance(), pending),
+            deployments: self.owned(OwnerKind::Instance, by_instance(), pending),
+            services: self.owned(OwnerKind::Instance, by_instance(), pending),
+            config_maps: self.owned(OwnerKind::Instance, by_instance(), pending),
+            service_accounts: self.owned(OwnerKind::Instance, by_instance(), pending),
+            roles: self.owned(OwnerKind::Instance, by_instance(), pending),
+            role_bindings: self.owned(OwnerKind::Instance, by_instance(), pending),
+            disruption_budgets: self.owned(OwnerKind::Instance, by_instance(), pending),
+            pods: self.owned(OwnerKind::Instance, by_instance(), pending),
         }
     }
 
@@ -118,8 +121,9 @@ impl Informers<'_> {
         &mut self,
         owner_kind: OwnerKind,
         index: Index<K>,
-        handler: impl EventHandler<K> + Clone,
+        pending: &Arc<PendingSet<ObjectKey>>,
     ) -> Cache<K> {
+        let handler = triggers::of_child(index, pending);
         self.kind(owner_kind, &Arc::new(Store::new([index])), handler)
     }
 

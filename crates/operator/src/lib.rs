@@ -27,4 +27,5 @@ mod process_metrics;
 mod random;
 pub mod settings;
 mod status_gauges;
+mod triggers;
 pub mod webhook;

@@ -1,5 +1,5 @@
-//! Which changes trigger a reconcile of an engine: of the engine, of an object that it owns, or of the class or instance that
-//! it references.
+//! Which changes trigger a reconcile of an engine: of the engine, of an [object that it owns](crate::triggers::of_child), or of
+//! the class or instance that it references.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use firebolt_api::key::Annotation;
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use firebolt_core::plan::engine::WAKE_TTL;
 use firebolt_runtime::ObjectKey;
-use firebolt_runtime::informer::{Change, EventHandler, Guarded, Store, Watched};
+use firebolt_runtime::informer::{Change, EventHandler, Guarded, Store};
 use firebolt_runtime::queue::{PendingSet, Priority};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use super::phase;
-use crate::caches::{ENGINES_BY_CLASS, ENGINES_BY_INSTANCE, by_engine};
+use crate::caches::{ENGINES_BY_CLASS, ENGINES_BY_INSTANCE};
 
 /// A change of the engine itself. A client waits for a wake request, so it is urgent; and so is every phase of a stop that
 /// the request has to wait for. An old wake request is not: after a restart, every engine that was ever woken would delay
@@ -45,16 +45,6 @@ fn is_fresh(request: &str) -> bool {
     let age = |requested: Timestamp| Timestamp::now().duration_since(requested);
     let ttl = SignedDuration::try_from(WAKE_TTL).unwrap_or(SignedDuration::MAX);
     request.parse().is_ok_and(|requested| age(requested) < ttl)
-}
-
-/// A change of an object that an engine owns or owned.
-pub(crate) fn of_child<K: Watched>(pending: &Arc<PendingSet<ObjectKey>>) -> impl EventHandler<K> + Clone + use<K> {
-    let pending = Arc::clone(pending);
-    move |change: &Change<K>| {
-        for engine in change.values(by_engine()).into_iter().flatten() {
-            pending.add(engine, Priority::Normal);
-        }
-    }
 }
 
 /// A change of a class that engines depend on.
@@ -117,23 +107,11 @@ fn readable<K>(object: Option<&Arc<Guarded<K>>>) -> Option<&K> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::caches::engine_store;
-
-    fn object<K: Watched>(name: &str, metadata: &Value, body: &Value) -> Arc<Guarded<K>> {
-        let mut metadata = metadata.clone();
-        metadata["name"] = json!(name);
-        metadata["namespace"] = json!("n");
-        let mut object = json!({ "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": metadata });
-        object
-            .as_object_mut()
-            .unwrap()
-            .extend(body.as_object().unwrap().clone());
-        Arc::new(serde_json::from_value(object).unwrap())
-    }
+    use crate::triggers::fixture::{normal, object, open_set, triggered};
 
     fn engine(name: &str, spec: &Value, wake: Option<&str>) -> Arc<Guarded<FireboltEngine>> {
         let annotations = wake
@@ -156,30 +134,6 @@ mod tests {
             store.put(engine(name, &spec, None));
         }
         store
-    }
-
-    fn open_set() -> Arc<PendingSet<ObjectKey>> {
-        let pending = PendingSet::default();
-        pending.open();
-        Arc::new(pending)
-    }
-
-    async fn triggered(pending: &PendingSet<ObjectKey>) -> BTreeMap<String, Priority> {
-        // Something is always there, so that this never waits.
-        pending.add(ObjectKey::new("n", "-"), Priority::Normal);
-        let triggered = pending
-            .take()
-            .await
-            .into_iter()
-            .map(|(key, priority)| (key.name, priority));
-        triggered.filter(|(name, _)| name != "-").collect()
-    }
-
-    fn normal(names: &[&str]) -> BTreeMap<String, Priority> {
-        names
-            .iter()
-            .map(|name| ((*name).to_owned(), Priority::Normal))
-            .collect()
     }
 
     #[tokio::test]
@@ -315,20 +269,5 @@ mod tests {
             handler(&Change { before, after });
             assert_eq!(triggered(&pending).await, expected);
         }
-    }
-
-    #[tokio::test]
-    async fn an_owned_object_triggers_its_owner_before_and_now() {
-        let pending = open_set();
-        let handler = of_child::<ConfigMap>(&pending);
-        let child = |engine: &str| {
-            let labels = json!({ firebolt_api::key::Label::Engine.key(): engine });
-            Some(object("x", &json!({ "labels": labels }), &json!({})))
-        };
-        handler(&Change {
-            before: child("a"),
-            after: child("b"),
-        });
-        assert_eq!(triggered(&pending).await, normal(&["a", "b"]));
     }
 }

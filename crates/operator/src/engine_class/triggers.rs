@@ -1,4 +1,4 @@
-//! Which changes trigger a reconcile of a class: of the class, or of the engines that reference it.
+//! Which changes trigger a reconcile of a class: of the [class](crate::triggers::of_object), or of the engines that reference it.
 
 use std::sync::Arc;
 
@@ -8,18 +8,6 @@ use firebolt_runtime::informer::{Change, EventHandler, Guarded, Store};
 use firebolt_runtime::queue::{PendingSet, Priority};
 
 use crate::caches::ENGINES_BY_CLASS;
-
-/// A change of the class itself.
-pub(crate) fn of_engine_class(
-    pending: &Arc<PendingSet<ObjectKey>>,
-) -> impl EventHandler<FireboltEngineClass> + Clone + use<> {
-    let pending = Arc::clone(pending);
-    move |change: &Change<FireboltEngineClass>| {
-        if let Some(class) = change.key() {
-            pending.add(class, Priority::Normal);
-        }
-    }
-}
 
 /// An engine that is created, deleted, or references another class than before, which triggers both.
 pub(crate) fn of_engine(
@@ -65,65 +53,27 @@ fn trigger_deleted(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use firebolt_runtime::informer::Watched;
     use serde_json::{Value, json};
 
     use super::*;
-
-    fn object<K: Watched>(mut metadata: Value, body: Value) -> Arc<Guarded<K>> {
-        let mut object = body;
-        metadata["namespace"] = json!("n");
-        object["apiVersion"] = json!(K::api_version(&()));
-        object["kind"] = json!(K::kind(&()));
-        object["metadata"] = metadata;
-        Arc::new(serde_json::from_value(object).unwrap())
-    }
+    use crate::triggers::fixture::{normal, object, open_set, triggered};
 
     fn engine(spec: &Value) -> Arc<Guarded<FireboltEngine>> {
-        object(json!({ "name": "e" }), json!({ "spec": spec }))
+        object("e", &json!({}), &json!({ "spec": spec }))
     }
 
-    fn class(metadata: Value) -> Arc<Guarded<FireboltEngineClass>> {
-        object(metadata, json!({ "spec": { "template": {} } }))
-    }
-
-    fn open_set() -> Arc<PendingSet<ObjectKey>> {
-        let pending = PendingSet::default();
-        pending.open();
-        Arc::new(pending)
-    }
-
-    async fn triggered(pending: &PendingSet<ObjectKey>) -> BTreeSet<String> {
-        // Something is always there, so that this never waits.
-        pending.add(ObjectKey::new("n", "-"), Priority::Normal);
-        let triggered = pending.take().await.into_keys().map(|key| key.name);
-        triggered.filter(|name| name != "-").collect()
-    }
-
-    fn names<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
-        names.map(str::to_owned).into()
-    }
-
-    #[tokio::test]
-    async fn a_class_is_triggered_by_any_change_of_itself() {
-        let pending = open_set();
-        let handler = of_engine_class(&pending);
-        let class = Some(class(json!({ "name": "c" })));
-        for (before, after) in [(None, class.clone()), (class.clone(), class.clone()), (class, None)] {
-            handler(&Change { before, after });
-            assert_eq!(triggered(&pending).await, names(["c"]));
-        }
+    fn class(name: &str, metadata: &Value) -> Arc<Guarded<FireboltEngineClass>> {
+        object(name, metadata, &json!({ "spec": { "template": {} } }))
     }
 
     #[tokio::test]
     async fn an_engine_triggers_the_classes_of_its_old_and_new_reference_and_no_others() {
         let pending = open_set();
         let classes = Arc::new(Store::new([]));
-        classes.put(class(json!({ "name": "bystander" })));
+        classes.put(class("bystander", &json!({})));
         classes.put(class(
-            json!({ "name": "leaving", "deletionTimestamp": "2026-11-16T12:00:00Z" }),
+            "leaving",
+            &json!({ "deletionTimestamp": "2026-11-16T12:00:00Z" }),
         ));
         let handler = of_engine(&classes, &pending);
         let [small, large, elsewhere, unbound, unreadable] = [
@@ -135,17 +85,17 @@ mod tests {
         ]
         .map(|spec| Some(engine(&spec)));
         for (before, after, expected) in [
-            (&None, &small, names(["c"])),
-            (&small, &large, names([])),
-            (&small, &elsewhere, names(["c", "d"])),
-            (&small, &unbound, names(["c"])),
-            (&unbound, &small, names(["c"])),
-            (&small, &None, names(["c"])),
-            (&None, &unbound, names([])),
-            (&unbound, &unreadable, names(["leaving"])),
-            (&unreadable, &small, names(["c", "leaving"])),
-            (&unreadable, &unreadable, names([])),
-            (&unreadable, &None, names(["leaving"])),
+            (&None, &small, normal(&["c"])),
+            (&small, &large, normal(&[])),
+            (&small, &elsewhere, normal(&["c", "d"])),
+            (&small, &unbound, normal(&["c"])),
+            (&unbound, &small, normal(&["c"])),
+            (&small, &None, normal(&["c"])),
+            (&None, &unbound, normal(&[])),
+            (&unbound, &unreadable, normal(&["leaving"])),
+            (&unreadable, &small, normal(&["c", "leaving"])),
+            (&unreadable, &unreadable, normal(&[])),
+            (&unreadable, &None, normal(&["leaving"])),
         ] {
             handler(&Change {
                 before: before.clone(),
