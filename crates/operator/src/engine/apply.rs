@@ -51,7 +51,7 @@ impl EngineReconciler {
         state: &mut State,
     ) -> EngineWriteOutcome {
         let mut apply = Apply {
-            writer: Writer::new(&self.access, engine.clone(), &mut state.expectations),
+            writer: Writer::new(&self.shared.access, engine.clone(), &mut state.expectations),
             backoff: &mut state.backoff,
             planned,
             scaled: false,
@@ -99,7 +99,7 @@ impl EngineReconciler {
         let Some((next, events)) = report_rejection(&input, gate) else {
             return (after, Vec::new());
         };
-        let mut writer = Writer::new(&self.access, after, &mut state.expectations);
+        let mut writer = Writer::new(&self.shared.access, after, &mut state.expectations);
         match conditions(&mut writer, &next).await {
             Ok(()) => (writer.into_owner(), events),
             Err(error) => {

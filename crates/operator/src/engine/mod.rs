@@ -22,29 +22,29 @@ pub(crate) mod triggers;
 use std::sync::Arc;
 
 use firebolt_api::{EnginePhase, FireboltEngine};
-use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::metrics::EngineMetrics;
 use crate::context::Context;
+use crate::controller;
 use crate::probe::Pool;
-use crate::{controller, events};
 use reconciler::EngineReconciler;
 
 /// Reconciles all engines until `stop`, then lets running reconciles end.
 pub(crate) async fn run(context: Context, probes: Pool, metrics: Arc<EngineMetrics>, stop: CancellationToken) {
-    let (recorder, broadcaster) = events::recorder(context.client.clone(), &context.settings.identity);
-    let controller = Controller {
-        objects: Arc::clone(context.caches.engines.store()),
-        pending: Arc::clone(&context.pending.engines),
-        metrics: metrics.kind.controller.clone(),
-        workers: usize::from(context.settings.workers),
+    let objects = Arc::clone(context.caches.engines.store());
+    let pending = Arc::clone(&context.pending.engines);
+    let reconciler = |shared| EngineReconciler {
+        shared,
+        probes: probes.clone(),
+        metrics: Arc::clone(&metrics),
     };
-    let reconciler = EngineReconciler::new(context, probes.clone(), recorder, metrics);
-    let beside = |stop: CancellationToken| async move {
-        tokio::join!(probes.run(stop.clone()), broadcaster.run(stop));
+    let stop_probes = CancellationToken::new();
+    let reconciling = async {
+        controller::run(context, objects, pending, &metrics.kind, reconciler, stop).await;
+        stop_probes.cancel();
     };
-    controller::run(reconciler, controller, beside, stop).await;
+    tokio::join!(reconciling, probes.run(stop_probes.clone()));
 }
 
 fn phase(engine: &FireboltEngine) -> Option<EnginePhase> {

@@ -47,7 +47,7 @@ impl EngineReconciler {
     ) -> Result<Observation<EngineSnapshot>, ReconcileError> {
         let key = ObjectKey::of(engine);
         let cached = match reads {
-            Reads::Cached => cached_children(&self.context.caches, &key, state),
+            Reads::Cached => cached_children(&self.shared.context.caches, &key, state),
             Reads::LiveChildren | Reads::Live => CachedChildren::Untrusted,
         };
         let (reads, objects) = match cached {
@@ -56,8 +56,8 @@ impl EngineReconciler {
             CachedChildren::Untrusted => (reads.max(Reads::LiveChildren), self.live_children(engine, state).await?),
         };
         let references = match reads {
-            Reads::Cached | Reads::LiveChildren => cached_references(engine, &self.context.caches),
-            Reads::Live => live_references(&self.context.client, engine).await?,
+            Reads::Cached | Reads::LiveChildren => cached_references(engine, &self.shared.context.caches),
+            Reads::Live => live_references(&self.shared.context.client, engine).await?,
         };
         let now = Timestamp::now();
         state.own.observe_route(is_unrouted(engine, &objects), now);
@@ -75,7 +75,7 @@ impl EngineReconciler {
 
     async fn live_children(&self, engine: &FireboltEngine, state: &State) -> Result<EngineObjects, ReconcileError> {
         let after_failure = state.expectations.is_invalidated();
-        let read = read(&self.context.client, engine, after_failure);
+        let read = read(&self.shared.context.client, engine, after_failure);
         in_time("read", "objects of FireboltEngine", ObjectKey::of(engine), read).await
     }
 
@@ -100,7 +100,7 @@ impl EngineReconciler {
             Some(listed) if listed.at.elapsed() < EVENTS_INTERVAL => listed,
             before => {
                 let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
-                let newest = match list_warnings(&self.context.client, namespace, uid).await {
+                let newest = match list_warnings(&self.shared.context.client, namespace, uid).await {
                     Some(events) => newest_warning(events),
                     // What was listed before stands until something else is.
                     None => before.and_then(|listed| listed.newest),

@@ -17,7 +17,7 @@ impl Reconciler for EngineReconciler {
     type State = EngineState;
 
     async fn reconcile(&self, engine: &FireboltEngine, state: &mut State) -> Result<Outcome, ReconcileError> {
-        let settings = &self.context.settings;
+        let settings = &self.shared.context.settings;
         let mut reads = Reads::Cached;
         // Each round reads more live than the one before: there are three at most.
         let planned = loop {

@@ -6,22 +6,17 @@ use firebolt_api::FireboltEngine;
 use firebolt_core::compare::engine::EngineSnapshot;
 use firebolt_core::desired::engine::DesiredEngine;
 use firebolt_core::plan::engine::{Input, Limits, Observed, Plan};
-use firebolt_runtime::events::Recorder;
-use firebolt_runtime::write::WriteAccess;
 use jiff::Timestamp;
 
 use super::metrics::EngineMetrics;
-use crate::context::Context;
-use crate::kind_metrics::write_access;
+use crate::controller::Shared;
 use crate::probe::Pool;
 
 /// What all reconciles of engines share.
 pub(super) struct EngineReconciler {
-    pub(super) context: Context,
+    pub(super) shared: Shared,
     pub(super) probes: Pool,
-    pub(super) recorder: Recorder,
     pub(super) metrics: Arc<EngineMetrics>,
-    pub(super) access: WriteAccess,
 }
 
 /// A plan, and what it was made from.
@@ -33,17 +28,6 @@ pub(super) struct Planned {
 }
 
 impl EngineReconciler {
-    pub(super) fn new(context: Context, probes: Pool, recorder: Recorder, metrics: Arc<EngineMetrics>) -> Self {
-        let access = write_access(&context, &metrics.kind);
-        Self {
-            context,
-            probes,
-            recorder,
-            metrics,
-            access,
-        }
-    }
-
     pub(super) fn input<'a>(
         &self,
         engine: &'a FireboltEngine,
@@ -56,7 +40,7 @@ impl EngineReconciler {
             engine,
             desired: &desired.generation,
             drain: desired.drain,
-            progress_deadline: self.context.settings.rollout_progress_deadline,
+            progress_deadline: self.shared.context.settings.rollout_progress_deadline,
             observed,
             limits,
             now,

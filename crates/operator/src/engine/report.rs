@@ -10,7 +10,7 @@ use firebolt_core::plan::{EXTERNAL_FINALIZER, Event, Severity};
 use firebolt_runtime::reconciler::Outcome;
 use firebolt_runtime::{ObjectKey, ReconcileError, events};
 use jiff::Timestamp;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use strum::IntoEnumIterator;
 use tokio::time::Instant;
 
@@ -18,7 +18,6 @@ use super::apply::{EngineWriteOutcome, WriteFailure};
 use super::phase;
 use super::reconciler::{EngineReconciler, Planned};
 use super::state::State;
-use crate::events::from_plan;
 use crate::probe;
 
 impl EngineReconciler {
@@ -90,8 +89,7 @@ impl EngineReconciler {
                 self.metrics.ignored_a_wake();
             }
         };
-        let (object, planned) = (engine.object_ref(&()), from_plan(events));
-        self.recorder.emit_new(&object, &planned, &mut state.events, emitted);
+        self.shared.emit(engine, events, &mut state.events, emitted);
     }
 }
 

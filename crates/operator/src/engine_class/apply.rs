@@ -31,7 +31,7 @@ impl EngineClassReconciler {
         plan: &Plan,
         state: &mut State,
     ) -> Result<ClassWriteOutcome, ReconcileError> {
-        let mut writer = Writer::new(&self.access, class.clone(), &mut state.expectations);
+        let mut writer = Writer::new(&self.shared.access, class.clone(), &mut state.expectations);
         let written = write_all(&mut writer, &plan.writes, &mut state.backoff).await;
         let rejected = match written {
             Ok(()) => None,

@@ -15,9 +15,9 @@ impl EngineClassReconciler {
     /// Reads which engines reference a class.
     pub(super) async fn observe(&self, class: &FireboltEngineClass, reads: Reads) -> Result<Observed, ReconcileError> {
         match reads {
-            Reads::Cached => Ok(cached(&self.context.caches, class)),
+            Reads::Cached => Ok(cached(&self.shared.context.caches, class)),
             // A class has no children.
-            Reads::LiveChildren | Reads::Live => live(&self.context.client, class).await,
+            Reads::LiveChildren | Reads::Live => live(&self.shared.context.client, class).await,
         }
     }
 }

@@ -4,13 +4,12 @@ use firebolt_api::FireboltEngineClass;
 use firebolt_api::condition::{EngineClassCondition, is_true};
 use firebolt_core::plan::engine_class::Plan;
 use firebolt_runtime::ReconcileError;
+use firebolt_runtime::events::Event;
 use firebolt_runtime::reconciler::Outcome;
-use kube::Resource;
 
 use super::apply::ClassWriteOutcome;
 use super::reconciler::EngineClassReconciler;
 use super::state::State;
-use crate::events::from_plan;
 
 impl EngineClassReconciler {
     /// Reports what a reconcile has done. Its status is written, whether the other writes were rejected or not.
@@ -22,10 +21,8 @@ impl EngineClassReconciler {
         state: &mut State,
     ) -> Result<Outcome, ReconcileError> {
         let ClassWriteOutcome { class: after, rejected } = applied;
-        let (object, planned) = (after.object_ref(&()), from_plan(&plan.events));
-        self.recorder.emit_new(&object, &planned, &mut state.events, |event| {
-            self.metrics.kind.decided(&event.reason);
-        });
+        let emitted = |event: &Event| self.metrics.kind.decided(&event.reason);
+        self.shared.emit(&after, &plan.events, &mut state.events, emitted);
         if is_ready(&after) {
             state.events.reset();
         }

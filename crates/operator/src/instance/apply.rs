@@ -50,7 +50,7 @@ impl InstanceReconciler {
         state: &mut State,
     ) -> Result<InstanceWriteOutcome, ReconcileError> {
         let mut apply = Apply {
-            writer: Writer::new(&self.access, instance.clone(), &mut state.expectations),
+            writer: Writer::new(&self.shared.access, instance.clone(), &mut state.expectations),
             planned,
             backoff: &mut state.backoff,
             accepted: &mut state.own.accepted,
@@ -92,7 +92,7 @@ impl InstanceReconciler {
             error.attempt()
         );
         let status = stuck(instance, message.clone(), now)?;
-        let mut writer = Writer::new(&self.access, instance.clone(), &mut state.expectations);
+        let mut writer = Writer::new(&self.shared.access, instance.clone(), &mut state.expectations);
         match writer.patch_status(&status).await {
             Ok(()) => Some(Event::warning(<&str>::from(InstanceReason::EnsureFailed), message)),
             Err(error) => {

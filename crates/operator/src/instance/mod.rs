@@ -19,23 +19,20 @@ pub(crate) mod triggers;
 
 use std::sync::Arc;
 
-use firebolt_runtime::reconciler::Controller;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::metrics::InstanceMetrics;
 use crate::context::Context;
-use crate::{controller, events};
+use crate::controller;
 use reconciler::InstanceReconciler;
 
 /// Reconciles all instances until `stop`, then lets running reconciles end.
 pub(crate) async fn run(context: Context, metrics: Arc<InstanceMetrics>, stop: CancellationToken) {
-    let (recorder, broadcaster) = events::recorder(context.client.clone(), &context.settings.identity);
-    let controller = Controller {
-        objects: Arc::clone(context.caches.instances.store()),
-        pending: Arc::clone(&context.pending.instances),
-        metrics: metrics.kind.controller.clone(),
-        workers: usize::from(context.settings.workers),
+    let objects = Arc::clone(context.caches.instances.store());
+    let pending = Arc::clone(&context.pending.instances);
+    let reconciler = |shared| InstanceReconciler {
+        shared,
+        metrics: Arc::clone(&metrics),
     };
-    let reconciler = InstanceReconciler::new(context, recorder, metrics);
-    controller::run(reconciler, controller, |stop| broadcaster.run(stop), stop).await;
+    controller::run(context, objects, pending, &metrics.kind, reconciler, stop).await;
 }

@@ -30,7 +30,7 @@ impl InstanceReconciler {
         reads: Reads,
         state: &mut State,
     ) -> Result<Observation<InstanceSnapshot>, ReconcileError> {
-        let caches = &self.context.caches;
+        let caches = &self.shared.context.caches;
         let (key, uid) = (ObjectKey::of(instance), instance.uid().unwrap_or_default());
         caches
             .credentials
@@ -51,7 +51,7 @@ impl InstanceReconciler {
         };
         let engines = match reads {
             Reads::Cached | Reads::LiveChildren => cached_engines(caches, &key),
-            Reads::Live => live_engines(&self.context.client, instance).await?,
+            Reads::Live => live_engines(&self.shared.context.client, instance).await?,
         };
         let InstanceChildren {
             objects,
@@ -74,8 +74,8 @@ impl InstanceReconciler {
     /// object. Pods are only reported, so those in the caches will do.
     async fn live_children(&self, instance: &FireboltInstance) -> Result<InstanceChildren, ReconcileError> {
         let key = ObjectKey::of(instance);
-        let pods = cached_pods(&self.context.caches, &key);
-        let client = &self.context.client;
+        let pods = cached_pods(&self.shared.context.caches, &key);
+        let client = &self.shared.context.client;
         let reads = LiveReads { client, key: &key };
         // Boxed, because it is large.
         let everything = Box::pin(reads.everything(instance, pods));

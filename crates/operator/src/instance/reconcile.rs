@@ -19,7 +19,7 @@ impl Reconciler for InstanceReconciler {
     type State = InstanceState;
 
     async fn reconcile(&self, instance: &FireboltInstance, state: &mut State) -> Result<Outcome, ReconcileError> {
-        let settings = &self.context.settings;
+        let settings = &self.shared.context.settings;
         let mut reads = Reads::Cached;
         // Each round reads more live than the one before: there are three at most.
         let planned = loop {
@@ -64,6 +64,6 @@ impl Reconciler for InstanceReconciler {
     }
 
     fn forget(&self, instance: &ObjectKey) {
-        self.context.caches.credentials.watch(instance, "", None);
+        self.shared.context.caches.credentials.watch(instance, "", None);
     }
 }

@@ -4,15 +4,14 @@ use firebolt_api::FireboltInstance;
 use firebolt_api::condition::{InstanceCondition, is_true};
 use firebolt_core::plan::Event;
 use firebolt_core::plan::instance::Component;
+use firebolt_runtime::events;
 use firebolt_runtime::reconciler::Outcome;
-use kube::Resource;
 use strum::IntoEnumIterator;
 use tokio::time::Instant;
 
 use super::apply::InstanceWriteOutcome;
 use super::reconciler::{InstanceReconciler, Planned};
 use super::state::State;
-use crate::events::from_plan;
 
 impl InstanceReconciler {
     /// Reports what a reconcile has done.
@@ -56,10 +55,8 @@ impl InstanceReconciler {
     }
 
     pub(super) fn emit(&self, instance: &FireboltInstance, events: &[Event], state: &mut State) {
-        let (object, planned) = (instance.object_ref(&()), from_plan(events));
-        self.recorder.emit_new(&object, &planned, &mut state.events, |event| {
-            self.metrics.kind.decided(&event.reason);
-        });
+        let emitted = |event: &events::Event| self.metrics.kind.decided(&event.reason);
+        self.shared.emit(instance, events, &mut state.events, emitted);
     }
 }
 
