@@ -9,11 +9,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use axum::Router;
 use firebolt_process::http::serve;
 use firebolt_process::logs;
 use firebolt_process::signals::Signals;
 use firebolt_runtime::leader::{self, ElectionStatus, Ended, Leadership, LeaseClient, Role};
 use hyper_util::service::TowerToHyperService;
+use kube::Client;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -84,18 +86,11 @@ struct Parts {
 
 impl Parts {
     async fn start(arguments: RunArguments, started: SystemTime) -> Result<Self, Failure> {
-        let health = Bound::to("--health-probe-bind-address", arguments.health_probe_bind_address).await?;
-        let metrics_server = Bound::to("--metrics-bind-address", arguments.metrics_bind_address).await?;
-        let webhook_server = Bound::to("--webhook-bind-address", arguments.webhook_bind_address).await?;
+        let sockets = Sockets::open(&arguments).await?;
         let metrics = Arc::new(Metrics::new(VERSION, started));
         let Connection { client, namespace } = connect(&arguments, metrics.requests()).await?;
-        let environment = Environment {
-            namespace,
-            host_name: host_name(),
-            nonce: fastrand::u32(..),
-        };
-        let settings = Arc::new(arguments.into_settings(environment));
-        announce(&settings, &health, &metrics_server, &webhook_server);
+        let settings = Arc::new(arguments.into_settings(environment(namespace)));
+        announce(&settings, &sockets);
 
         let mut watches = JoinSet::new();
         let pending = Pending::default();
@@ -106,47 +101,6 @@ impl Parts {
         let (report, reports) = watch::channel(ElectionStatus::STANDBY);
         let (stop_work, stop_election) = (CancellationToken::new(), CancellationToken::new());
 
-        let stop_servers = CancellationToken::new();
-        let mut servers = JoinSet::new();
-        let served = settings.certificates.is_some().then(Arc::<ServingCertificate>::default);
-        let health_router = http::health(Arc::clone(&caches), reports.clone(), served.clone());
-        let metrics_router = http::metrics(
-            Arc::clone(&metrics),
-            Arc::clone(&caches),
-            probes.clone(),
-            reports.clone(),
-            settings
-                .lease
-                .as_ref()
-                .map(|lease| lease.name.clone())
-                .unwrap_or_default(),
-            served.clone(),
-        );
-        for (bound, router) in [(health, health_router), (metrics_server, metrics_router)] {
-            if let Some(listener) = bound.listener {
-                let service = TowerToHyperService::new(router);
-                servers.spawn(serve(listener, service, stop_servers.clone()));
-            }
-        }
-
-        if let (Some(listener), Some(served), Some(certificates)) =
-            (webhook_server.listener, served, settings.certificates.clone())
-        {
-            let validator = Validator::new(
-                client.clone(),
-                Arc::clone(&settings),
-                Arc::clone(&caches),
-                Arc::clone(metrics.webhook()),
-            );
-            let router = webhook::router(validator);
-            let tls = webhook::tls(Arc::clone(&served) as _);
-            servers.spawn(webhook::serve(listener, tls, router, stop_servers.clone()));
-            match certificates {
-                Certificates::Supplied(folder) => watches.spawn(reload_from_files(folder, served)),
-                Certificates::Own(own) => watches.spawn(reload_from_secret(client.clone(), own, served)),
-            };
-        }
-
         let context = Context {
             client: client.clone(),
             settings: Arc::clone(&settings),
@@ -154,6 +108,26 @@ impl Parts {
             pending,
             leadership: Leadership::new(reports.clone()),
         };
+        let stop_servers = CancellationToken::new();
+        let mut servers = JoinSet::new();
+        let served = settings.certificates.is_some().then(Arc::<ServingCertificate>::default);
+        let health = http::health(Arc::clone(&context.caches), reports.clone(), served.clone());
+        let metered = metrics_router(&context, &metrics, probes.clone(), reports.clone(), served.clone());
+        for (socket, router) in [(sockets.health, health), (sockets.metrics, metered)] {
+            if let Some(listener) = socket.listener {
+                let service = TowerToHyperService::new(router);
+                servers.spawn(serve(listener, service, stop_servers.clone()));
+            }
+        }
+        if let (Some(listener), Some(served)) = (sockets.webhook.listener, served) {
+            let (tls, router) = (
+                webhook::tls(Arc::clone(&served) as _),
+                webhook_router(&context, &metrics),
+            );
+            servers.spawn(webhook::serve(listener, tls, router, stop_servers.clone()));
+            watches.spawn(reload(client.clone(), Arc::clone(&settings), served));
+        }
+
         let controllers = Controllers {
             context: context.clone(),
             probes,
@@ -229,6 +203,43 @@ impl Parts {
     }
 }
 
+fn metrics_router(
+    context: &Context,
+    metrics: &Arc<Metrics>,
+    probes: Pool,
+    reports: watch::Receiver<ElectionStatus>,
+    served: Option<Arc<ServingCertificate>>,
+) -> Router {
+    let lease = context.settings.lease.as_ref();
+    let lease = lease.map(|lease| lease.name.clone()).unwrap_or_default();
+    http::metrics(
+        Arc::clone(metrics),
+        Arc::clone(&context.caches),
+        probes,
+        reports,
+        lease,
+        served,
+    )
+}
+
+fn webhook_router(context: &Context, metrics: &Metrics) -> Router {
+    webhook::router(Validator::new(
+        context.client.clone(),
+        Arc::clone(&context.settings),
+        Arc::clone(&context.caches),
+        Arc::clone(metrics.webhook()),
+    ))
+}
+
+/// Keeps the certificate that the webhook serves current.
+async fn reload(client: Client, settings: Arc<Settings>, served: Arc<ServingCertificate>) {
+    match settings.certificates.clone() {
+        Some(Certificates::Supplied(folder)) => reload_from_files(folder, served).await,
+        Some(Certificates::Own(own)) => reload_from_secret(client, own, served).await,
+        None => {}
+    }
+}
+
 async fn elect(lease: Option<LeaseClient>, report: watch::Sender<ElectionStatus>, stop: CancellationToken) -> Ended {
     if let Some(lease) = lease {
         return leader::run(lease, REMEDIES, report, stop).await;
@@ -294,6 +305,23 @@ fn part_ended(part: &'static str, ended: Result<(), JoinError>) -> Failure {
     Failure::PartEnded { part, reason }
 }
 
+/// The sockets of all servers.
+struct Sockets {
+    health: Bound,
+    metrics: Bound,
+    webhook: Bound,
+}
+
+impl Sockets {
+    async fn open(arguments: &RunArguments) -> Result<Self, Failure> {
+        Ok(Self {
+            health: Bound::to("--health-probe-bind-address", arguments.health_probe_bind_address).await?,
+            metrics: Bound::to("--metrics-bind-address", arguments.metrics_bind_address).await?,
+            webhook: Bound::to("--webhook-bind-address", arguments.webhook_bind_address).await?,
+        })
+    }
+}
+
 /// The socket of a server, opened before anything else is started, so that a port in use is detected at once.
 struct Bound {
     listener: Option<TcpListener>,
@@ -322,7 +350,7 @@ impl Bound {
     }
 }
 
-fn announce(settings: &Settings, health: &Bound, metrics: &Bound, webhook: &Bound) {
+fn announce(settings: &Settings, sockets: &Sockets) {
     let lease = settings
         .lease
         .as_ref()
@@ -335,15 +363,19 @@ fn announce(settings: &Settings, health: &Bound, metrics: &Bound, webhook: &Boun
         identity = settings.identity,
         workers = settings.workers,
         lease = lease.as_deref().unwrap_or("none"),
-        health = health.describe(),
-        metrics = metrics.describe(),
-        webhook = webhook.describe(),
+        health = sockets.health.describe(),
+        metrics = sockets.metrics.describe(),
+        webhook = sockets.webhook.describe(),
         "starting"
     );
 }
 
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+fn environment(namespace: String) -> Environment {
+    Environment {
+        namespace,
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        nonce: fastrand::u32(..),
+    }
 }
 
 #[cfg(test)]

@@ -41,16 +41,7 @@ pub(super) async fn measure(programs: &Programs, extent: Extent) -> Result<Vec<L
 
     report("restarting the operator");
     operator.stop()?;
-    let mut restarts = Samples::default();
-    for name in woken.iter().take(extent.restarts) {
-        // The wake is requested while no operator runs.
-        fleet.wake(std::slice::from_ref(name)).await?;
-        let began = Instant::now();
-        let operator = starter.start()?;
-        restarts.add(fleet.grown(name).await?.saturating_duration_since(began));
-        fleet.stop(std::slice::from_ref(name)).await?;
-        operator.stop()?;
-    }
+    let restarts = at_restarts(&fleet, &starter, &woken[..woken.len().min(extent.restarts)]).await?;
 
     report("waking all of them at once");
     let _operator = starter.start()?;
@@ -96,6 +87,20 @@ async fn one_by_one(fleet: &Fleet, names: &[String]) -> Result<Samples> {
         fleet.started(name).await?;
         // The rest of its start.
         tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(samples)
+}
+
+/// Requests each wake while no operator runs, and measures from the start of the operator.
+async fn at_restarts(fleet: &Fleet, starter: &Starter<'_>, names: &[String]) -> Result<Samples> {
+    let mut samples = Samples::default();
+    for name in names {
+        fleet.wake(std::slice::from_ref(name)).await?;
+        let began = Instant::now();
+        let operator = starter.start()?;
+        samples.add(fleet.grown(name).await?.saturating_duration_since(began));
+        fleet.stop(std::slice::from_ref(name)).await?;
+        operator.stop()?;
     }
     Ok(samples)
 }

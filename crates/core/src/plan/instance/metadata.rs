@@ -5,6 +5,7 @@ use firebolt_api::condition::{InstanceCondition, InstanceReason};
 use super::component::{ComponentPlan, ComponentReadiness, ensure};
 use super::input::{Credentials, Input};
 use super::object::{Component, InstanceObject};
+use super::output::InstanceWrite;
 use super::workload::Workload;
 
 const OBJECTS: [InstanceObject; 3] = [
@@ -25,11 +26,7 @@ pub(super) fn plan(input: &Input, postgres: &ComponentPlan) -> ComponentPlan {
     match &input.observed.credentials {
         // Nothing can be rendered, but a running service is no less ready for that.
         Credentials::Unknown | Credentials::Unreadable(_) if exists => {
-            return ComponentPlan {
-                writes: Vec::new(),
-                readiness: readiness(input, postgres),
-                requeue_after: None,
-            };
+            return writing(input, postgres, Vec::new());
         }
         Credentials::Unknown
         | Credentials::Unreadable(_)
@@ -40,11 +37,7 @@ pub(super) fn plan(input: &Input, postgres: &ComponentPlan) -> ComponentPlan {
     match postgres.readiness.reason {
         // It continues to use its current database.
         InstanceReason::PostgresSwitchRefused => {
-            return ComponentPlan {
-                writes: Vec::new(),
-                readiness: readiness(input, postgres),
-                requeue_after: None,
-            };
+            return writing(input, postgres, Vec::new());
         }
         InstanceReason::Ready | InstanceReason::Provisioning => {}
         InstanceReason::AllComponentsReady
@@ -72,12 +65,16 @@ pub(super) fn plan(input: &Input, postgres: &ComponentPlan) -> ComponentPlan {
         return ComponentPlan::blocked(ComponentReadiness::not_ready(InstanceReason::EnsureFailed, message));
     }
     match ensure(input, &OBJECTS) {
-        Ok(writes) => ComponentPlan {
-            writes,
-            readiness: readiness(input, postgres),
-            requeue_after: None,
-        },
+        Ok(writes) => writing(input, postgres, writes),
         Err(foreign) => ComponentPlan::blocked(foreign),
+    }
+}
+
+fn writing(input: &Input, postgres: &ComponentPlan, writes: Vec<InstanceWrite>) -> ComponentPlan {
+    ComponentPlan {
+        writes,
+        readiness: readiness(input, postgres),
+        requeue_after: None,
     }
 }
 
