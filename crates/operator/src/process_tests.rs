@@ -1,25 +1,16 @@
 use std::time::Duration;
 
 use axum::Router;
-use clap::Parser;
 use firebolt_runtime::leader::Loss;
 use kube::Client;
 
 use super::*;
-use crate::cli::{Cli, Command};
+use crate::cli::tests::settings;
 use crate::settings::LeaseSettings;
 
 /// A process whose controllers never end, with this election.
 fn stubborn(election: impl Future<Output = Ended> + Send + 'static) -> Parts {
-    let Command::Run(arguments) = Cli::parse_from(["firebolt-operator", "run"]).command else {
-        panic!("parsed as another command");
-    };
-    let environment = Environment {
-        namespace: "ns".into(),
-        host_name: "host".into(),
-        nonce: 0,
-    };
-    let settings = Arc::new(arguments.into_settings(environment));
+    let settings = Arc::new(settings(&[]));
     // Responds 404 to everything, so that the watches fail.
     let client = Client::new(Router::new(), "ns");
     let mut watches = JoinSet::new();

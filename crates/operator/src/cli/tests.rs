@@ -1,11 +1,12 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use rstest::rstest;
 
 use super::*;
-use crate::settings::{Certificates, Environment, Settings};
+use crate::settings::{Certificates, Environment, Scope, Settings};
 
 const HANDBOOK: &str = include_str!("../../../../docs/operations/running.md");
 
@@ -17,7 +18,8 @@ fn parse(arguments: &[&str]) -> Result<RunArguments, clap::Error> {
     }
 }
 
-fn settings(arguments: &[&str]) -> Settings {
+/// The settings of a process with these flags.
+pub(crate) fn settings(arguments: &[&str]) -> Settings {
     let environment = Environment {
         namespace: "from-context".into(),
         host_name: "operator-7d9f".into(),

@@ -3,7 +3,6 @@ use std::time::SystemTime;
 
 use axum::body::Bytes;
 use axum::http::Method;
-use clap::Parser;
 use futures::{StreamExt, stream};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -17,11 +16,10 @@ use tokio::time::sleep;
 
 use super::super::metrics::WebhookMetrics;
 use super::*;
-use crate::cli::{Cli, Command};
+use crate::cli::tests::settings;
 use crate::informers;
 use crate::metrics::Metrics;
 use crate::pending::Pending;
-use crate::settings::Environment;
 
 /// A router whose validator has empty caches and this API server.
 struct Fixture {
@@ -32,15 +30,7 @@ struct Fixture {
 
 impl Fixture {
     fn with(api_server: Router) -> Self {
-        let Command::Run(arguments) = Cli::parse_from(["firebolt-operator", "run"]).command else {
-            panic!("parsed as another command");
-        };
-        let environment = Environment {
-            namespace: "ns".into(),
-            host_name: "host".into(),
-            nonce: 0,
-        };
-        let settings = Arc::new(arguments.into_settings(environment));
+        let settings = Arc::new(settings(&[]));
         let metrics = Arc::new(Metrics::new("test", SystemTime::UNIX_EPOCH));
         let client = Client::new(api_server, "ns");
         // The watches end here, so the caches stay empty.
