@@ -11,17 +11,17 @@
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::object::HasStatus;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::expectations::Expectations;
 use super::metrics::WriteMetrics;
 use super::ownership::{self, FieldOwnership};
+use super::patch::{managed_fields, replacing};
 use crate::client::REQUEST_TIMEOUT;
 use crate::key::ObjectKey;
 use crate::leader::Leadership;
@@ -350,23 +350,6 @@ fn kind<K: Resource<DynamicType = ()>>() -> String {
     K::kind(&()).into_owned()
 }
 
-/// A patch of the managed fields of one version of an object.
-fn managed_fields(entries: &[ManagedFieldsEntry], version: Option<&str>) -> Value {
-    json!({ "metadata": { "resourceVersion": version, "managedFields": entries } })
-}
-
-/// The next status as a merge patch: fields that only the last status has are removed.
-fn replacing<S: Serialize>(before: Option<&S>, next: &S) -> Value {
-    let fields = |status: &S| match serde_json::to_value(status) {
-        Ok(Value::Object(fields)) => fields,
-        Ok(_) | Err(_) => unreachable!("a status is a JSON object"),
-    };
-    let mut patch: Map<String, Value> = before.map(fields).unwrap_or_default();
-    patch.values_mut().for_each(|value| *value = Value::Null);
-    patch.extend(fields(next));
-    Value::Object(patch)
-}
-
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
@@ -377,25 +360,4 @@ fn is_invalid(error: &kube::Error) -> bool {
 
 fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_whole_status_is_replaced() {
-        let before = json!({ "currentGeneration": 2, "activeGeneration": 2, "drainingGeneration": 1 });
-        let next = json!({ "currentGeneration": 2, "activeGeneration": 2 });
-        let patch = replacing(Some(&before), &next);
-        assert_eq!(patch["drainingGeneration"], Value::Null);
-        assert!(patch.as_object().unwrap().contains_key("drainingGeneration"));
-        assert_eq!(patch["activeGeneration"], 2);
-        assert!(
-            !replacing(None, &next)
-                .as_object()
-                .unwrap()
-                .contains_key("drainingGeneration")
-        );
-    }
 }

@@ -8,6 +8,7 @@ mod apply;
 mod expectations;
 mod metrics;
 mod ownership;
+mod patch;
 
 pub use self::apply::{Child, Owner, WriteAccess, Writer};
 pub use self::expectations::{Expectations, Satisfied, version_in};
