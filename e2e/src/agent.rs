@@ -1,13 +1,13 @@
 //! The real wake agent.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
+use testkit::program::Program;
 
-use crate::child::Program;
 use crate::http::get;
 use crate::wait::eventually;
 
@@ -17,27 +17,23 @@ const ADDRESS: &str = "127.0.0.1:9902";
 /// A running agent.
 #[derive(Debug)]
 pub struct Agent {
-    // Before the folder, so that it ends before its files go.
     program: Program,
     arguments: Vec<String>,
     kubeconfig: PathBuf,
-    _folder: TempDir,
 }
 
 impl Agent {
     /// Starts the agent with a kubeconfig, and waits until it serves.
     pub async fn start(arguments: &[String], kubeconfig: &Path) -> Self {
-        let folder = TempDir::new().expect("create a folder");
         let mut command = Command::new(program());
         command
             .args(arguments)
             .args(["--log-format", "json"])
             .env("KUBECONFIG", kubeconfig);
         let mut agent = Self {
-            program: Program::start("wake-agent", &mut command, folder.path()),
+            program: Program::start("wake-agent", &mut command),
             arguments: arguments.to_vec(),
             kubeconfig: kubeconfig.to_owned(),
-            _folder: folder,
         };
         eventually("the agent answers", async || {
             agent.program.assert_alive();
@@ -81,7 +77,7 @@ impl Agent {
     /// Its memory in use, in bytes.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        let state = self.program.state();
+        let state = status(self.program.id());
         let resident = state.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = resident.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         kibibytes.expect("a process has memory") * 1024
@@ -113,6 +109,22 @@ impl Agent {
         });
         ours.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
     }
+}
+
+/// The `/proc` status of a child. `/proc` is that of the machine, where processes of a test have other process IDs.
+fn status(child: u32) -> String {
+    let number = format!("\t{child}");
+    let threads = fs::read_dir("/proc/self/task").expect("list the own threads");
+    let threads = threads.map(|thread| thread.expect("a thread").path());
+    let children = threads.filter_map(|thread| fs::read_to_string(thread.join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let states = children.iter().flat_map(|children| children.split_whitespace());
+    let mut states = states.filter_map(|child| fs::read_to_string(format!("/proc/{child}/status")).ok());
+    let ours = |state: &String| {
+        let mut lines = state.lines();
+        lines.any(|line| line.starts_with("NSpid:") && line.ends_with(&number))
+    };
+    states.find(ours).expect("the program runs")
 }
 
 /// Cargo places programs in the folder above that of tests.

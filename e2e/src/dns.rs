@@ -8,9 +8,9 @@ use std::process::Command;
 
 use localkube::tools::{Binary, Tools};
 use tempfile::TempDir;
+use testkit::program::Program;
 use tokio::net::lookup_host;
 
-use crate::child::Program;
 use crate::wait::eventually;
 
 /// The lifetime of an answer that kubeadm configures. What follows a change sooner must not rely on it.
@@ -47,7 +47,7 @@ impl Dns {
             domain: domain.to_owned(),
             records: BTreeMap::new(),
             serial: 1,
-            program: Program::start("coredns", &mut command, folder.path()),
+            program: Program::start("coredns", &mut command),
             _folder: folder,
         };
         dns.set("up", ["127.0.0.1".parse().expect("an address")]).await;

@@ -10,8 +10,8 @@ use localkube::tools::{Binary, Tools};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::program::Program;
 
-use crate::child::Program;
 use crate::http::ask;
 use crate::wait::eventually;
 
@@ -42,7 +42,7 @@ impl Envoy {
             // Tests wait for the access log, so it is flushed often.
             .args(["--file-flush-interval-msec", "50"]);
         let mut envoy = Self {
-            program: Program::start("envoy", &mut command, folder.path()),
+            program: Program::start("envoy", &mut command),
             _folder: folder,
         };
         eventually("Envoy serves", async || {

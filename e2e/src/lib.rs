@@ -8,7 +8,6 @@
 
 pub mod agent;
 pub mod api_server;
-mod child;
 pub mod cluster;
 pub mod dns;
 pub mod envoy;

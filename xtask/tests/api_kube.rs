@@ -3,12 +3,11 @@
 mod support;
 
 use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use localkube::processes_of;
 
 use support::{Place, text};
+use testkit::wait::{SOON, eventually};
 
 /// How long the start took, from the first line that `up` prints.
 fn seconds_to_ready(printed: &str) -> f64 {
@@ -75,11 +74,9 @@ fn down_after_a_killed_up_leaves_nothing() {
     let place = Place::new();
     for processes in 1..=4 {
         let mut up = place.kube("up").stdout(Stdio::null()).spawn().expect("start xtask");
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while processes_of(&place.dir()).len() < processes {
-            assert!(Instant::now() < deadline, "{processes} processes start");
-            thread::sleep(Duration::from_millis(1));
-        }
+        eventually(format!("{processes} processes start"), SOON, || {
+            processes_of(&place.dir()).len() >= processes
+        });
         up.kill().expect("kill it midway");
         up.wait().expect("reap it");
         assert!(!processes_of(&place.dir()).is_empty(), "there is something to clear");
@@ -91,11 +88,7 @@ fn down_after_a_killed_up_leaves_nothing() {
 fn up_clears_what_a_killed_up_left() {
     let place = Place::new();
     let mut first = place.kube("up").stdout(Stdio::null()).spawn().expect("start xtask");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while processes_of(&place.dir()).is_empty() {
-        assert!(Instant::now() < deadline, "a process starts");
-        thread::sleep(Duration::from_millis(1));
-    }
+    eventually("a process starts", SOON, || !processes_of(&place.dir()).is_empty());
     first.kill().expect("kill it midway");
     first.wait().expect("reap it");
     let up = place.run("up");

@@ -10,15 +10,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use localkube::Cluster;
 
 use support::{Place, text};
+use testkit::wait::eventually;
 
 /// How long anything may take that is waited for here.
 const LIMIT: Duration = Duration::from_mins(2);
-const POLL: Duration = Duration::from_millis(50);
 
 const INSTANCES: &str = include_str!("../../docs/operations/instances.md");
 const GATEWAY: &str = include_str!("../../docs/operations/gateway.md");
@@ -260,14 +260,6 @@ impl Reader {
     }
 
     fn wait_for(&self, expected: &str, read: impl Fn(&Self) -> String) {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            let found = read(self);
-            if found == expected {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{found} in place of {expected}");
-            thread::sleep(POLL);
-        }
+        eventually(format!("it reads {expected:?}"), LIMIT, || read(self) == expected);
     }
 }

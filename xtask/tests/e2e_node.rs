@@ -5,15 +5,14 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use localkube::{Cluster, control_groups_of, processes_of};
 
 use support::{Place, text};
+use testkit::wait::eventually;
 
 const LIMIT: Duration = Duration::from_mins(1);
-const POLL: Duration = Duration::from_millis(50);
 /// An image with a shell, and one with a server on port 9100 too.
 const SHELL: &str = "ghcr.io/firebolt-db/engine:next";
 const SERVER: &str = "ghcr.io/firebolt-db/firebolt-core-ui:stand-in";
@@ -107,8 +106,8 @@ fn a_claim_keeps_its_data_over_pods_and_leaves_nothing(cluster: &Cluster) {
     let count = || fs::read_dir(&volumes).expect("list the volumes").count();
     assert_eq!(count(), 1);
     kubectl(cluster, &["delete", "persistentvolumeclaim", "kept"]);
-    until("the folder of the claim is gone", || count() == 0);
-    until("the volume is gone", || {
+    eventually("the folder of the claim is gone", LIMIT, || count() == 0);
+    eventually("the volume is gone", LIMIT, || {
         kubectl(cluster, &["get", "persistentvolume", "-o", "name"]).is_empty()
     });
 }
@@ -134,7 +133,7 @@ fn what_is_killed_is_cleared_by_the_next_up(place: &Place) {
     let numbers = killed.iter().map(|process| process.pid.to_string());
     let kill = Command::new("kill").arg("-KILL").args(numbers).status();
     assert!(kill.expect("run kill").success());
-    until("all are gone", || processes_of(&dir).is_empty());
+    eventually("all are gone", LIMIT, || processes_of(&dir).is_empty());
     let pods = processes_of_pods(&dir);
     assert!(!pods.is_empty(), "pods outlive their node");
 
@@ -175,7 +174,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
 
 fn apply(cluster: &Cluster, manifest: &str) {
     // The account of pods in a new namespace may take a moment to be there.
-    until("the account of pods", || {
+    eventually("the account of pods", LIMIT, || {
         cluster.kubectl(&["get", "serviceaccount", "default"]).is_ok()
     });
     cluster
@@ -189,13 +188,5 @@ fn wait(cluster: &Cluster, object: &str, condition: &str) {
     if let Err(error) = waited {
         let described = kubectl(cluster, &["describe", object]);
         panic!("{error}\n{described}");
-    }
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LIMIT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(POLL);
     }
 }

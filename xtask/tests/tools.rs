@@ -6,10 +6,9 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use localkube::tools::{ASSETS_VARIABLE, TOOLS_DIR_VARIABLE, Tool};
+use testkit::wait::{SOON, eventually};
 
 /// Each download adds a line to `downloads` and then waits for `go-on`, for half a minute at most.
 const PYTHON: &str = r#"#!/bin/sh
@@ -87,14 +86,6 @@ impl Drop for Place {
     }
 }
 
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}: not within 20 s");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Reads on until the run says that another one is at work.
 fn wait_until_it_waits(run: &mut Child) {
     let errors = run.stderr.as_mut().expect("its error output is piped");
@@ -117,7 +108,7 @@ fn remains(path: &Path) -> bool {
 fn two_runs_at_a_time_make_a_tool_once() {
     let place = Place::new();
     let first = place.start();
-    eventually("the first run downloads", || place.downloads().len() == 1);
+    eventually("the first run downloads", SOON, || place.downloads().len() == 1);
     let mut second = place.start();
     wait_until_it_waits(&mut second);
     place.go_on();
@@ -131,7 +122,7 @@ fn two_runs_at_a_time_make_a_tool_once() {
 fn a_run_waits_for_the_children_of_one_that_was_killed() {
     let place = Place::new();
     let mut killed = place.start();
-    eventually("the first run downloads", || place.downloads().len() == 1);
+    eventually("the first run downloads", SOON, || place.downloads().len() == 1);
     killed.kill().expect("kill it");
     killed.wait().expect("reap it");
     let mut next = place.start();

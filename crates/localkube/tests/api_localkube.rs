@@ -14,7 +14,8 @@ use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::{Api, Client};
 use localkube::{Cluster, Component, Options, processes_of};
 use rustix::process::{Pid, Signal, getsid};
-use support::{Holder, eventually};
+use support::Holder;
+use testkit::wait::{SOON, eventually};
 
 fn options(base: &Path) -> Options {
     Options {
@@ -108,7 +109,7 @@ async fn a_service_account_is_itself_and_may_do_only_what_it_is_allowed() {
     );
 
     let audit = cluster.audit_log();
-    eventually("the audit log has the request", || {
+    eventually("the audit log has the request", SOON, || {
         let log = fs::read_to_string(&audit).expect("read the audit log");
         log.lines()
             .any(|line| line.contains(&user) && line.contains("configmaps") && line.contains(r#""code":403"#))
@@ -152,7 +153,7 @@ async fn controllers_work_and_kubectl_reads_its_input() {
         .kubectl_with_input(&["apply", "-f", "-"], &manifest)
         .expect("apply");
     assert_eq!(printed, format!("namespace/{name} created\n"));
-    eventually("the controller manager adds the default service account", || {
+    eventually("the controller manager adds the default service account", SOON, || {
         cluster
             .kubectl(&["get", "serviceaccount", "default", "--namespace", name])
             .is_ok()
@@ -178,7 +179,7 @@ async fn a_component_restarts_with_its_data() {
     for component in [Component::KubeApiserver, Component::Etcd, Component::KubeScheduler] {
         cluster.restart(component).await.expect("restart");
     }
-    eventually("the data is there", || {
+    eventually("the data is there", SOON, || {
         cluster.kubectl(&["get", "namespace", "kept"]).is_ok()
     });
     assert_eq!(processes_of(cluster.dir()).len(), Component::CONTROL_PLANE.len());
@@ -233,7 +234,7 @@ async fn an_owner_interrupted_while_it_starts_leaves_nothing() {
         "logs/kube-scheduler.log",
     ] {
         let mut holder = Holder::start(base.path(), &[]);
-        eventually(&format!("{moment:?} is there"), holds(moment));
+        eventually(format!("{moment:?} is there"), SOON, holds(moment));
         holder.signal(Signal::TERM);
         assert_eq!(holder.ended_by(), Some(Signal::TERM.as_raw()), "at {moment:?}");
         assert!(support::clusters(base.path()).is_empty(), "at {moment:?}");
@@ -252,7 +253,7 @@ async fn a_program_of_the_caller_ends_with_the_cluster() {
     };
     let mut first = start();
     assert_eq!(guests().len(), 1);
-    eventually("its words are in its log", || {
+    eventually("its words are in its log", SOON, || {
         fs::read_to_string(cluster.log("guest")).is_ok_and(|log| log == "hello\n")
     });
     let pid = Pid::from_child(&first);
@@ -289,7 +290,9 @@ async fn what_a_killed_owner_leaves_is_cleared_by_the_next_start() {
 async fn an_owner_killed_while_it_starts_leaves_nothing_that_is_not_cleared() {
     let base = folder();
     let mut holder = Holder::start(base.path(), &[]);
-    eventually("the first processes run", || support::processes_in(base.path()) > 0);
+    eventually("the first processes run", SOON, || {
+        support::processes_in(base.path()) > 0
+    });
     holder.signal(Signal::KILL);
     holder.ended_by();
 

@@ -21,8 +21,8 @@ const WALLS: [(&str, &[&str]); 11] = [
     ("firebolt-wake-agent", &["firebolt-api", "firebolt-process"]),
     ("localkube", &["firebolt-process"]),
     ("stand-ins", &["firebolt-api", "firebolt-process"]),
-    ("testkit", &[]),
-    ("e2e", &["firebolt-api", "localkube", "stand-ins"]),
+    ("testkit", &["firebolt-api"]),
+    ("e2e", &["firebolt-api", "localkube", "stand-ins", "testkit"]),
     (
         "xtask",
         &[

@@ -3,8 +3,9 @@
 use localkube::{Cluster, Options};
 use rstest::rstest;
 use serde_json::{Value, json};
+use testkit::cluster::wait_for_crds;
 
-use crate::support::{Kube, assert_message, engine, engine_class, instance, kube, wait_for_crds};
+use crate::support::{Kube, assert_message, engine, engine_class, instance, kube};
 
 const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
 

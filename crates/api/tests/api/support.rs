@@ -2,14 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
-use kube::runtime::conditions::is_crd_established;
-use kube::runtime::wait::await_condition;
-use kube::{Client, ResourceExt};
 use localkube::Cluster;
 use serde_json::{Value, json};
+use testkit::cluster::install_crds;
 use tokio::sync::OnceCell;
 
 /// The cluster as seen by a test. Each run has its own namespace, so that runs do not interfere.
@@ -26,38 +24,13 @@ pub(crate) async fn kube() -> Kube {
     let client = cluster.client().await.expect("connect as admin");
     let namespace = NAMESPACE.get_or_init(|| async {
         install_crds(&client).await;
-        // The API server generates the name, because a long-lived cluster sees many runs.
-        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "generateName": "api-" } });
-        let namespaces: Api<DynamicObject> = Api::all_with(client.clone(), &resource("", "v1", "Namespace"));
-        let created = namespaces.create(&PostParams::default(), &object(namespace)).await;
-        created.expect("create a namespace").name_any()
+        testkit::cluster::namespace(&client, "api").await
     });
     let namespace = namespace.await.clone();
     Kube {
         cluster,
         client,
         namespace,
-    }
-}
-
-async fn install_crds(client: &Client) {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in firebolt_api::crds() {
-        let apply = PatchParams::apply("tests").force();
-        api.patch(&crd.name_any(), &apply, &Patch::Apply(&crd))
-            .await
-            .expect("apply a CRD");
-    }
-    wait_for_crds(client).await;
-}
-
-/// Waits until the API server serves all three kinds.
-pub(crate) async fn wait_for_crds(client: &Client) {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in firebolt_api::crds() {
-        await_condition(api.clone(), &crd.name_any(), is_crd_established())
-            .await
-            .expect("wait for a CRD");
     }
 }
 

@@ -6,8 +6,9 @@ use firebolt_core::resolve::engine::{EffectiveEngine, InstanceFacts, resolve};
 use localkube::Cluster;
 use rstest::rstest;
 use serde_json::{Value, json};
+use testkit::cluster::{RESTRICTED, namespace, namespace_with};
 
-use crate::support::{UID, admit, defaulted_fields, defaults, namespace, restricted_namespace, stored_differences};
+use crate::support::{UID, admit, defaulted_fields, defaults, stored_differences};
 
 fn effective(namespace: &str, spec: &Value, class: Option<&Value>) -> EffectiveEngine {
     let mut full = json!({ "instanceRef": "main", "replicas": 1 });
@@ -55,7 +56,7 @@ fn defaulted_template() -> Value {
 #[tokio::test]
 async fn defaults_of_the_api_server_are_not_drift(#[case] spec: Value, #[case] class: Option<Value>) {
     let client = Cluster::attach().client().await.expect("connect as admin");
-    let engine = effective(&namespace(&client).await, &spec, class.as_ref());
+    let engine = effective(&namespace(&client, "render").await, &spec, class.as_ref());
     let nothing = Vec::<String>::new();
     // Twice: what is applied over itself is still the same.
     for _ in 0..2 {
@@ -77,7 +78,7 @@ async fn defaults_of_the_api_server_are_not_drift(#[case] spec: Value, #[case] c
 async fn pods_pass_the_standard_restricted(#[case] spec: Value) {
     let cluster = Cluster::attach();
     let client = cluster.client().await.expect("connect as admin");
-    let namespace = restricted_namespace(&cluster, &client).await;
+    let namespace = namespace_with(&client, "render", &[RESTRICTED]).await;
     let set = stateful_set(&effective(&namespace, &spec, None), 0);
     admit(&cluster, &namespace, &set.spec.expect("a spec").template).expect("admit the pod");
 }

@@ -13,10 +13,9 @@ use kube::Client;
 use localkube::Cluster;
 use rstest::rstest;
 use serde_json::{Value, json};
+use testkit::cluster::{RESTRICTED, namespace, namespace_with};
 
-use crate::support::{
-    UID, admit, apply, defaulted_fields, defaults, namespace, restricted_namespace, stored_differences,
-};
+use crate::support::{UID, admit, apply, defaulted_fields, defaults, stored_differences};
 
 const HASH: &str = "0123456789abcdef";
 
@@ -75,7 +74,7 @@ fn accounts() -> Value {
 #[tokio::test]
 async fn defaults_of_the_api_server_are_not_drift(#[case] spec: Value, #[case] ipv6: bool) {
     let client = Cluster::attach().client().await.expect("connect as admin");
-    let instance = effective(&namespace(&client).await, &spec, ipv6);
+    let instance = effective(&namespace(&client, "render").await, &spec, ipv6);
     // Twice: what is applied over itself is still the same.
     for _ in 0..2 {
         assert_eq!(all_differences(&client, &instance).await, Vec::<String>::new());
@@ -86,7 +85,7 @@ async fn defaults_of_the_api_server_are_not_drift(#[case] spec: Value, #[case] i
 #[tokio::test]
 async fn removed_settings_are_no_longer_rendered() {
     let client = Cluster::attach().client().await.expect("connect as admin");
-    let namespace = namespace(&client).await;
+    let namespace = namespace(&client, "render").await;
     let explicit = json!({
         "metadata": { "template": defaulted_fields("metadata", json!({})) },
         "gateway": { "template": defaulted_fields("envoy", json!({})) },
@@ -121,7 +120,7 @@ fn renamed(mut deployment: Deployment) -> Deployment {
 async fn pods_pass_the_standard_restricted() {
     let cluster = Cluster::attach();
     let client = cluster.client().await.expect("connect as admin");
-    let namespace = restricted_namespace(&cluster, &client).await;
+    let namespace = namespace_with(&client, "render", &[RESTRICTED]).await;
     let instance = effective(&namespace, &json!({}), false);
     apply(&client, &account(&instance)).await;
     for template in pods(&instance) {
@@ -134,7 +133,7 @@ async fn pods_pass_the_standard_restricted() {
 async fn pods_with_weaker_settings_of_a_user_do_not_pass_the_standard_restricted() {
     let cluster = Cluster::attach();
     let client = cluster.client().await.expect("connect as admin");
-    let namespace = restricted_namespace(&cluster, &client).await;
+    let namespace = namespace_with(&client, "render", &[RESTRICTED]).await;
     let template = json!({ "template": { "spec": { "volumes": [{ "name": "node", "hostPath": { "path": "/" } }] } } });
     let instance = effective(&namespace, &json!({ "metadata": template, "gateway": template }), false);
     apply(&client, &account(&instance)).await;

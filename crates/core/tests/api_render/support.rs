@@ -1,12 +1,12 @@
-//! Namespaces to render into, and what the API server makes of what is rendered.
+//! What tests render, and what the API server makes of what is rendered.
 
 use std::fmt::Debug;
 
 use firebolt_core::render::differences;
 use firebolt_core::resolve::Defaults;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Namespace, PodTemplateSpec};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, Resource, ResourceExt};
 use localkube::Cluster;
 use serde::Serialize;
@@ -18,37 +18,10 @@ pub(crate) const UID: &str = "00000000-0000-0000-0000-000000000001";
 
 /// What whoever runs the operator chose.
 pub(crate) fn defaults() -> Defaults {
-    let image = |name: &str| format!("registry.example/{name}:1");
     Defaults {
-        engine_image: image("engine"),
-        ui_image: image("ui"),
-        postgres_image: image("postgres"),
-        metadata_image: image("metadata"),
-        envoy_image: image("envoy"),
-        wake_agent_image: image("wake-agent"),
         image_pull_secrets: vec!["mirror".to_owned()],
-        cluster_domain: "cluster.local".to_owned(),
+        ..testkit::defaults!()
     }
-}
-
-/// A namespace of its own for a test.
-pub(crate) async fn namespace(client: &Client) -> String {
-    let namespace: Namespace =
-        serde_json::from_value(json!({ "metadata": { "generateName": "render-" } })).expect("a namespace");
-    let created = Api::all(client.clone())
-        .create(&PostParams::default(), &namespace)
-        .await;
-    created.expect("create a namespace").name_any()
-}
-
-/// A namespace that admits only hardened pods.
-pub(crate) async fn restricted_namespace(cluster: &Cluster, client: &Client) -> String {
-    let namespace = namespace(client).await;
-    let enforce = "pod-security.kubernetes.io/enforce=restricted";
-    cluster
-        .kubectl(&["label", "namespace", &namespace, enforce])
-        .expect("enforce the standard");
-    namespace
 }
 
 /// Applies the object as the operator does, and returns what is stored.

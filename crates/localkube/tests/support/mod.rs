@@ -1,66 +1,42 @@
-//! A process that owns a cluster, to be ended in every way, and waiting for things to come true.
+//! A process that owns a cluster, to be ended in every way.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use localkube::processes_of;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
+use testkit::program::Program;
 
-/// The program `localkube-hold`, as a child. Killed if a test gives up on it.
-pub(crate) struct Holder {
-    child: Child,
-}
+/// The program `localkube-hold`.
+pub(crate) struct Holder(Program);
 
 impl Holder {
     pub(crate) fn start(base: &Path, environment: &[(&str, &Path)]) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_localkube-hold"))
-            .arg(base)
-            .envs(environment.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start the holder");
-        Self { child }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_localkube-hold"));
+        command.arg(base).envs(environment.iter().copied());
+        Self(Program::start("localkube-hold", &mut command))
     }
 
     /// Waits until the cluster is ready and returns its folder.
-    pub(crate) fn dir(&mut self) -> PathBuf {
-        let mut line = String::new();
-        let output = self.child.stdout.as_mut().expect("its output is piped");
-        BufReader::new(output).read_line(&mut line).expect("read its output");
-        assert!(!line.is_empty(), "the holder has a cluster");
-        PathBuf::from(line.trim_end())
+    pub(crate) fn dir(&self) -> PathBuf {
+        PathBuf::from(self.0.wait_for_output(""))
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).expect("signal the holder");
+        self.0.signal(signal);
     }
 
     /// Waits until it ends and tells which signal ended it.
     pub(crate) fn ended_by(&mut self) -> Option<i32> {
-        self.child.wait().expect("wait for the holder").signal()
+        self.0.wait().signal()
     }
 
     /// Waits until it ends; tells whether it succeeded and what it complained about.
     pub(crate) fn end_by_itself(mut self) -> (bool, String) {
-        let mut stderr = String::new();
-        let errors = self.child.stderr.as_mut().expect("its error output is piped");
-        errors.read_to_string(&mut stderr).expect("read its error output");
-        (self.child.wait().expect("wait for the holder").success(), stderr)
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        (self.0.wait().success(), self.0.log())
     }
 }
 
@@ -84,13 +60,4 @@ pub(crate) fn clusters(base: &Path) -> Vec<PathBuf> {
 pub(crate) fn write_script(path: &Path, text: &str) {
     fs::write(path, text).expect("write the script");
     fs::set_permissions(path, Permissions::from_mode(0o755)).expect("make it a program");
-}
-
-/// Waits until `condition` holds.
-pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what}: not within 30 s");
-        thread::sleep(Duration::from_millis(20));
-    }
 }

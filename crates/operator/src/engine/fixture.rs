@@ -9,16 +9,7 @@ use kube::core::Status;
 use serde_json::{Value, json};
 
 pub(crate) fn defaults() -> Defaults {
-    Defaults {
-        engine_image: "engine:1".to_owned(),
-        ui_image: "ui:1".to_owned(),
-        postgres_image: "postgres:1".to_owned(),
-        metadata_image: "metadata:1".to_owned(),
-        envoy_image: "envoy:1".to_owned(),
-        wake_agent_image: "wake-agent:1".to_owned(),
-        image_pull_secrets: Vec::new(),
-        cluster_domain: "cluster.local".to_owned(),
-    }
+    testkit::defaults!()
 }
 
 pub(crate) fn facts() -> InstanceFacts {

@@ -3,9 +3,10 @@
 use std::borrow::Borrow;
 
 use rustix::process::Signal;
+use testkit::wait::SOON;
 
 use crate::fault_proxy::Proxy;
-use crate::support::{Operator, SOON};
+use crate::support::Operator;
 use crate::testenv::TestEnv;
 
 /// A test environment with an operator behind a proxy. The operator does not run until it is started.

@@ -1,6 +1,5 @@
 use firebolt_api::FireboltEngine;
 use firebolt_core::render::engine as render;
-use firebolt_core::resolve::Defaults;
 use firebolt_core::resolve::engine::{InstanceFacts, resolve};
 use rstest::rstest;
 use serde_json::json;
@@ -24,18 +23,7 @@ fn rendered(settings: &Value) -> String {
         id: "01KA3V7J5T9PZ4X6Q8W2E0R1Y3".to_owned(),
         metadata_endpoint: "main-metadata.data.svc.cluster.local:7000".to_owned(),
     };
-    let image = || "registry.example/any:1".to_owned();
-    let defaults = Defaults {
-        engine_image: image(),
-        ui_image: image(),
-        postgres_image: image(),
-        metadata_image: image(),
-        envoy_image: image(),
-        wake_agent_image: image(),
-        image_pull_secrets: Vec::new(),
-        cluster_domain: "cluster.local".to_owned(),
-    };
-    let files = render::config_map(&resolve(&engine, None, &instance, &defaults), 3).data;
+    let files = render::config_map(&resolve(&engine, None, &instance, &testkit::defaults!()), 3).data;
     let mut files = files.expect("files");
     files.remove("config.yaml").expect("the file that pods mount")
 }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use firebolt_api::FireboltInstance;
 use firebolt_core::render::instance as render;
-use firebolt_core::resolve::Defaults;
 use firebolt_core::resolve::instance::{EffectiveInstance, resolve};
 use k8s_openapi::api::core::v1::{self as pod, EnvVar, PodTemplateSpec};
 use rstest::rstest;
@@ -32,18 +31,7 @@ fn instance(format: &str) -> EffectiveInstance {
         "spec": { "id": ACCOUNT, "metadata": { "configFormat": format }, "gateway": {} },
     });
     let instance: FireboltInstance = serde_json::from_value(instance).expect("an instance");
-    let image = |name: &str| format!("registry.example/{name}:1");
-    let defaults = Defaults {
-        engine_image: image("engine"),
-        ui_image: image("ui"),
-        postgres_image: image("postgres"),
-        metadata_image: image("metadata"),
-        envoy_image: image("envoy"),
-        wake_agent_image: image("wake-agent"),
-        image_pull_secrets: Vec::new(),
-        cluster_domain: "cluster.local".to_owned(),
-    };
-    resolve(&instance, &defaults, false)
+    resolve(&instance, &testkit::defaults!(), false)
 }
 
 fn secrets(instance: &EffectiveInstance) -> Secrets {

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use stand_ins::loopback::free_address;
 use tempfile::TempDir;
+use testkit::program::Program;
+use testkit::wait::eventually_async;
 use tokio::time::{sleep, timeout};
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
@@ -143,7 +145,6 @@ impl Launch {
         let mut words = words.into_iter().map(placed);
         let program = words.next().expect("a program");
         symlink(env!("CARGO_BIN_EXE_firebolt-stand-in"), &program).expect("create a link");
-        let log = self.folder.path().join("log");
         // The program must not outlive the test, however that ends.
         let mut command = Command::new("setpriv");
         command
@@ -152,22 +153,19 @@ impl Launch {
             .args(words)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .envs(environment.into_iter().map(|(name, value)| (name, placed(value))))
-            .stderr(File::create(&log).expect("create a file"));
-        let child = command.spawn().expect("start the program");
+            .envs(environment.into_iter().map(|(name, value)| (name, placed(value))));
         Service {
-            child,
-            log,
+            program: Program::start("service", &mut command),
             client: client(self.listen),
             _folder: self.folder,
         }
     }
 }
 
-/// The running program. Killed if a test gives up on it.
+/// The running program.
 pub(crate) struct Service {
-    child: Child,
-    log: PathBuf,
+    // Before the folder, so that it ends before its files go.
+    program: Program,
     pub(crate) client: HealthClient<Channel>,
     _folder: TempDir,
 }
@@ -181,56 +179,37 @@ impl Service {
 
     /// Waits until it says so about itself.
     pub(crate) async fn becomes(&mut self, status: ServingStatus) {
-        let deadline = Instant::now() + LIMIT;
-        while self.status().await != Some(status) {
-            assert!(self.has_ended().is_none(), "it ended: {}", self.log());
-            assert!(Instant::now() < deadline, "it is not {status:?}: {}", self.log());
-            sleep(POLL).await;
-        }
+        let is_status = async || {
+            self.program.assert_alive();
+            (self.status().await == Some(status)).then_some(())
+        };
+        eventually_async(format!("the status is {status:?}"), LIMIT, is_status).await;
     }
 
     /// Waits until it ends by itself without ever having claimed to be healthy; tells its exit code and what it said.
     pub(crate) async fn ends_unhealthy(&mut self) -> (Option<i32>, String) {
         loop {
-            assert_ne!(self.status().await, Some(ServingStatus::Serving), "{}", self.log());
-            if let Some(status) = self.has_ended() {
-                return (status.code(), self.log());
+            assert_ne!(self.status().await, Some(ServingStatus::Serving));
+            if let Some(status) = self.program.ended() {
+                return (status.code(), self.program.log());
             }
             sleep(POLL).await;
         }
     }
 
     pub(crate) fn terminate(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("signal the program");
+        self.program.signal(Signal::TERM);
     }
 
     /// Waits until it has ended.
     pub(crate) fn end(&mut self) -> ExitStatus {
-        self.child.wait().expect("wait for the program")
+        self.program.wait()
     }
 
     /// Waits until its log holds the text.
     pub(crate) async fn says(&self, text: &str) {
-        let deadline = Instant::now() + LIMIT;
-        while !self.log().contains(text) {
-            assert!(Instant::now() < deadline, "it does not say {text}: {}", self.log());
-            sleep(POLL).await;
-        }
-    }
-
-    fn has_ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("the state of the program")
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(&self.log).expect("read the log")
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let says = async || self.program.log().contains(text).then_some(());
+        eventually_async(format!("the log contains {text:?}"), LIMIT, says).await;
     }
 }
 

@@ -1,17 +1,14 @@
 //! A running stand-in, and questions to it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use stand_ins::engine::{METRICS_PORT, QUERY_PORT};
 use stand_ins::loopback::free_address;
 use tempfile::TempDir;
-
-/// A bound for what has to happen.
-pub(crate) const SOON: Duration = Duration::from_mins(1);
+use testkit::http::request;
+use testkit::program::Program;
 
 /// A configuration as the operator renders it.
 pub(crate) const CONFIGURATION: &str = r#"engine:
@@ -74,42 +71,34 @@ impl Launch {
     }
 
     pub(crate) fn start(mut self) -> Running {
-        let mut child = self.command.stderr(Stdio::piped()).spawn().expect("start");
-        let log = BufReader::new(child.stderr.take().expect("a pipe"));
         Running {
-            child,
-            log,
+            program: Program::start("engine", &mut self.command),
             address: self.address,
             _folder: self.folder,
         }
     }
 }
 
-/// A running engine, which is killed when it is dropped.
+/// A running engine.
 pub(crate) struct Running {
-    child: Child,
-    log: BufReader<ChildStderr>,
+    // Before the folder, so that it ends before its files go.
+    program: Program,
     address: IpAddr,
     _folder: TempDir,
 }
 
 impl Running {
-    /// Waits until it says something.
-    pub(crate) fn until(&mut self, text: &str) {
-        let mut line = String::new();
-        while !line.contains(text) {
-            line.clear();
-            let length = self.log.read_line(&mut line).expect("a line");
-            assert!(length > 0, "it ended without saying {text}");
-        }
+    /// Waits until it has logged something.
+    pub(crate) fn until(&self, text: &str) {
+        let _line = self.program.wait_for_log(text);
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(&self.child, signal);
+        self.program.signal(signal);
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("wait")
+        self.program.wait()
     }
 
     pub(crate) fn queries(&self) -> SocketAddr {
@@ -121,37 +110,8 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-pub(crate) fn kill(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).expect("send a signal");
-}
-
 /// Sends a request and returns the status and the body of the answer, if there is one.
 pub(crate) fn ask(address: SocketAddr, method: &str, target: &str, body: &str) -> Option<(u16, String)> {
-    let mut socket = TcpStream::connect(address).ok()?;
-    socket.set_read_timeout(Some(SOON)).expect("set a limit");
-    let length = body.len();
-    let head =
-        format!("{method} {target} HTTP/1.1\r\nHost: e\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    socket.write_all(format!("{head}{body}").as_bytes()).ok()?;
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
-}
-
-/// Waits until something holds.
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + SOON;
-    while !holds() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let response = request(address, method, target, "", body).ok()?;
+    Some((response.status, response.body))
 }

@@ -8,7 +8,9 @@ use rstest::rstest;
 use rustix::process::Signal;
 use stand_ins::engine::{HEALTH_PORT, METRICS_SWITCH_PATH};
 
-use crate::process::{CONFIGURATION, Launch, ask, eventually};
+use testkit::wait::{SOON, eventually};
+
+use crate::process::{CONFIGURATION, Launch, ask};
 
 const READY: &str = "takes queries";
 const STATEMENT: &str = "INSERT INTO t VALUES ('one')";
@@ -79,7 +81,7 @@ fn an_engine_that_starts_slowly_is_not_reached_and_can_be_ended() {
 
 #[test]
 fn an_engine_starts_after_its_delay() {
-    let mut engine = Launch::with("STAND_IN_START_DELAY", "10ms").start();
+    let engine = Launch::with("STAND_IN_START_DELAY", "10ms").start();
     engine.until(READY);
     assert!(TcpStream::connect(engine.queries()).is_ok());
 }
@@ -120,7 +122,7 @@ fn sigterm_lets_the_running_query_finish() {
     let held = Held::accept(&ledger);
     engine.signal(Signal::TERM);
     let status = || ask(address, "GET", "/health/ready", "").expect("an answer").0;
-    eventually("the engine is not ready", || status() == 503);
+    eventually("the engine is not ready", SOON, || status() == 503);
     assert_eq!(ask(address, "POST", "/", STATEMENT).expect("an answer").0, 503);
     held.let_go();
     assert_eq!(query.join().expect("no panic").expect("an answer").0, 200);
@@ -143,7 +145,7 @@ fn an_engine_can_end_at_once_on_sigterm() {
 
 #[test]
 fn an_engine_can_ignore_sigterm() {
-    let mut engine = Launch::with("STAND_IN_ON_SIGTERM", "ignore").start();
+    let engine = Launch::with("STAND_IN_ON_SIGTERM", "ignore").start();
     engine.until(READY);
     engine.signal(Signal::TERM);
     engine.until("SIGTERM is ignored");

@@ -23,7 +23,7 @@ use firebolt_core::resolve::instance::{EffectiveInstance, resolve};
 use futures::StreamExt;
 use futures::stream::iter;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -84,7 +84,7 @@ impl WakingEnv {
     async fn begin(options: Options) -> Self {
         let api = ApiServer::reach().await;
         let client = api.cluster().client().await.expect("connect to the API server");
-        let namespace = namespace(&client).await;
+        let namespace = testkit::cluster::namespace(&client, "wake").await;
         let instance = instance(&client, &namespace, &options).await;
         let account = account(&api, &client, &instance, options.verbs).await;
         let config = gateway_config_map(&instance);
@@ -280,12 +280,6 @@ where
         .expect("create an object")
 }
 
-async fn namespace(client: &Client) -> String {
-    let desired: Namespace = object(json!({ "metadata": { "generateName": "wake-" } }));
-    let created = create(&Api::all(client.clone()), &desired).await;
-    created.metadata.name.expect("a namespace has a name")
-}
-
 /// The instance, as created in the cluster: it owns its objects.
 async fn instance(client: &Client, namespace: &str, options: &Options) -> EffectiveInstance {
     let desired: FireboltInstance = object(json!({
@@ -299,14 +293,8 @@ async fn instance(client: &Client, namespace: &str, options: &Options) -> Effect
     }));
     let created = create(&Api::namespaced(client.clone(), namespace), &desired).await;
     let defaults = Defaults {
-        engine_image: String::new(),
-        ui_image: String::new(),
-        postgres_image: String::new(),
-        metadata_image: String::new(),
-        envoy_image: String::new(),
-        wake_agent_image: String::new(),
-        image_pull_secrets: Vec::new(),
         cluster_domain: DOMAIN.to_owned(),
+        ..testkit::defaults!()
     };
     resolve(&created, &defaults, false)
 }

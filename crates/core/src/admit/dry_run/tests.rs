@@ -8,25 +8,12 @@ use crate::resolve::instance;
 use rstest::rstest;
 use serde_json::json;
 
-fn defaults() -> Defaults {
-    Defaults {
-        engine_image: "engine:1".to_owned(),
-        ui_image: "ui:1".to_owned(),
-        postgres_image: "postgres:1".to_owned(),
-        metadata_image: "metadata:1".to_owned(),
-        envoy_image: "envoy:1".to_owned(),
-        wake_agent_image: "wake-agent:1".to_owned(),
-        image_pull_secrets: Vec::new(),
-        cluster_domain: "cluster.local".to_owned(),
-    }
-}
-
 fn rendered(engine: &FireboltEngine, class: Option<&FireboltEngineClass>) -> StatefulSet {
     let facts = InstanceFacts {
         id: "01J".to_owned(),
         metadata_endpoint: "m:7000".to_owned(),
     };
-    stateful_set(&resolve(engine, class, &facts, &defaults()), 0)
+    stateful_set(&resolve(engine, class, &facts, &Defaults::example()), 0)
 }
 
 /// Index of the entry with this name in a list of the rendered pods.
@@ -208,7 +195,7 @@ fn what_a_class_leaves_to_its_engines_is_not_its_fault() {
 fn components_of_an_instance_are_reported_under_their_own_template() {
     let template = json!({ "spec": { "containers": [{ "name": "proxy", "image": "p" }] } });
     let instance = fixture::instance(&json!({}), &json!({ "template": template }));
-    let rendered = gateway_deployment(&instance::resolve(&instance, &defaults(), false));
+    let rendered = gateway_deployment(&instance::resolve(&instance, &Defaults::example(), false));
     let containers = &rendered
         .spec
         .as_ref()

@@ -1,17 +1,16 @@
 //! Requests of users, and the answers of the API server.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use firebolt_api::condition::Condition;
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use testkit::wait::eventually_async;
 
 /// How long anything may take that should happen soon, on a machine that is busy with everything else.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(2);
-const POLL: Duration = Duration::from_millis(50);
 
 /// A kind of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,14 +180,7 @@ fn answer(answer: kube::Result<DynamicObject>) -> ApiResult {
     Ok(serde_json::to_value(stored).expect("an object is JSON"))
 }
 
-/// Asks until there is an answer.
-pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = ask().await {
-            return found;
-        }
-        assert!(begun.elapsed() < TIMEOUT, "timed out after {TIMEOUT:?}: {what}");
-        sleep(POLL).await;
-    }
+/// Polls until there is a result.
+pub(super) async fn eventually<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
+    eventually_async(what, TIMEOUT, ask).await
 }

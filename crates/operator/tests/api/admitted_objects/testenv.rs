@@ -23,10 +23,11 @@ use kube::Client;
 use kube::core::response::Status;
 use localkube::Cluster;
 use serde_json::{Value, json};
+use testkit::wait::SOON;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::support::{OPERATOR_NAMESPACE, SOON, namespace, prepare};
+use crate::support::{OPERATOR_NAMESPACE, namespace, prepare};
 
 /// The instance of all engines.
 pub(super) const INSTANCE: &str = "main";

@@ -16,11 +16,12 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use localkube::Cluster;
 use serde_json::{Value, json};
+use testkit::wait::SOON;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::components::operator_client;
-use crate::support::{OPERATOR_NAMESPACE, SOON, namespace, prepare, unique};
+use crate::support::{OPERATOR_NAMESPACE, namespace, prepare, unique};
 
 const SECRET: &str = "theirs";
 

@@ -31,7 +31,7 @@ pub(crate) use self::call::{Call, Verb};
 pub(crate) use self::rule::{Fault, Match, Rule, answer, every, writes};
 pub(crate) use self::watches::Disturbance;
 use self::watches::Watches;
-use crate::support::SOON;
+use testkit::wait::SOON;
 
 /// The connection ends without a response, or in the middle of one.
 #[derive(Clone, Copy, Debug)]

@@ -11,9 +11,10 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use localkube::{Cluster, Component, Options};
 use rustix::process::Signal;
+use testkit::wait::{SOON, eventually};
 use tokio::sync::RwLockReadGuard;
 
-use crate::support::{CONTROL_PLANES, OPERATOR_NAMESPACE, Operator, SOON, eventually, prepare, unique};
+use crate::support::{CONTROL_PLANES, OPERATOR_NAMESPACE, Operator, prepare, unique};
 
 /// Long enough that a busy machine is in time with each renewal.
 const LEASE_DURATION: Duration = Duration::from_secs(6);

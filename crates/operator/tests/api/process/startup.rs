@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use localkube::{Cluster, Options};
 use rustix::process::Signal;
+use testkit::http::send;
+use testkit::wait::{SOON, eventually};
 
-use crate::support::{
-    CONTROL_PLANES, Operator, SOON, engine, eventually, install_crds, namespace, prepare, send, service_account, unique,
-};
+use crate::support::{CONTROL_PLANES, Operator, engine, install_crds, namespace, prepare, service_account, unique};
 
 const ENGINES: &str = "firebolt_operator_cached_objects{kind=\"FireboltEngine\"}";
 const MALFORMED: &str = "firebolt_operator_malformed_objects{kind=\"FireboltEngine\"}";
@@ -294,7 +294,7 @@ async fn crds_can_be_created_later_and_a_malformed_object_stalls_nothing() {
     let uninstalled = text.lines().filter(|line| line.contains("the CRD is not installed"));
     assert_eq!(uninstalled.count(), 3, "{text}");
 
-    install_crds(&cluster);
+    install_crds(&cluster).await;
     let took = eventually("ready after the installation", SOON, || {
         early.health("/readyz").0 == 200
     });
@@ -302,7 +302,7 @@ async fn crds_can_be_created_later_and_a_malformed_object_stalls_nothing() {
     let complaints = early.log().iter().filter(|line| line.contains("cannot watch")).count();
     assert_eq!(complaints, 3, "each error is reported once: {:#?}", early.log());
 
-    store_malformed_engine(&cluster);
+    store_malformed_engine(&cluster).await;
     apply(&cluster, &engine("default", "good", "blue"));
     let late = Operator::start(&cluster, &kubeconfig, &["--lease-name=late"]);
     late.wait_until_ready();
@@ -327,7 +327,7 @@ async fn crds_can_be_created_later_and_a_malformed_object_stalls_nothing() {
 }
 
 /// Stores an engine that the CRD would reject, by removing its schema for a moment.
-fn store_malformed_engine(cluster: &Cluster) {
+async fn store_malformed_engine(cluster: &Cluster) {
     let definition = "crd/fireboltengines.compute.firebolt.io";
     // The scale subresource would check the type of its field too.
     let open = r#"[{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema",
@@ -340,7 +340,7 @@ fn store_malformed_engine(cluster: &Cluster) {
     eventually("the looser definition is in force", SOON, || {
         cluster.kubectl_with_input(&["create", "-f", "-"], &bad).is_ok()
     });
-    install_crds(cluster);
+    install_crds(cluster).await;
     let refused = engine("default", "refused", "blue").replace("replicas: 1", "replicas: many");
     eventually("the definition is in force again", SOON, || {
         cluster

@@ -4,10 +4,11 @@ use firebolt_api::key::Annotation;
 use localkube::Cluster;
 use rstest::rstest;
 use serde_json::{Value, json};
+use testkit::wait::{SOON, eventually};
 
 use crate::shipped_manifests::files::{OPERATOR, POLICY, WEBHOOKS, documents};
 use crate::shipped_manifests::testenv::PolicyEnv;
-use crate::support::{SOON, eventually, prepare};
+use crate::support::prepare;
 
 /// Without storing them: webhooks that nobody serves would be in the way of every other test.
 #[rstest]

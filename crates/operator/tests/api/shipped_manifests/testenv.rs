@@ -7,13 +7,13 @@ use std::process::Stdio;
 
 use firebolt_api::FireboltInstance;
 use firebolt_core::render::instance::{gateway_role, gateway_role_binding, gateway_service_account};
-use firebolt_core::resolve::Defaults;
 use firebolt_core::resolve::instance::resolve;
 use localkube::Cluster;
 use serde_json::{Value, json};
+use testkit::wait::{SOON, eventually};
 
 use crate::shipped_manifests::files::{POLICY, documents};
-use crate::support::{SOON, eventually, namespace, prepare};
+use crate::support::{namespace, prepare};
 
 /// The instance of the engines [`FULL`] and [`BARE`].
 pub(super) const MAIN: &str = "main";
@@ -84,7 +84,7 @@ impl PolicyEnv {
     /// The account of the gateway of a stored instance and its rights, as the operator makes them.
     fn gateway_account(&self, instance: &str) -> [Value; 3] {
         let stored: FireboltInstance = serde_json::from_value(self.get("fireboltinstance", instance)).unwrap();
-        let instance = resolve(&stored, &defaults(), false);
+        let instance = resolve(&stored, &testkit::defaults!(), false);
         [
             serde_json::to_value(gateway_service_account(&instance)),
             serde_json::to_value(gateway_role(&instance)),
@@ -113,7 +113,7 @@ impl PolicyEnv {
     /// Waits until the API server knows that a user may do this with engines.
     pub(super) fn wait_for_permission(&self, kubeconfig: &Path, verb: &str) {
         let ask = ["auth", "can-i", verb, "fireboltengines"];
-        eventually(&format!("{} may {verb}", kubeconfig.display()), SOON, || {
+        eventually(format!("{} may {verb}", kubeconfig.display()), SOON, || {
             self.kubectl(kubeconfig, &ask, "").is_ok()
         });
     }
@@ -176,7 +176,7 @@ impl PolicyEnv {
             "--dry-run=server",
             patch,
         ];
-        eventually(&format!("the policy is in force: {in_force}"), SOON, || {
+        eventually(format!("the policy is in force: {in_force}"), SOON, || {
             match self.kubectl(&self.gateway, &ask, "") {
                 Ok(_) => !in_force,
                 Err(complaint) if complaint.contains("ValidatingAdmissionPolicy") => in_force,
@@ -233,18 +233,4 @@ fn confined_policy(namespace: &str) -> [Value; 2] {
     let here = json!({ "matchLabels": { "kubernetes.io/metadata.name": namespace } });
     binding["spec"]["matchResources"] = json!({ "namespaceSelector": here });
     [policy, binding]
-}
-
-/// The account of a gateway has nothing to do with any of these.
-fn defaults() -> Defaults {
-    Defaults {
-        engine_image: String::new(),
-        ui_image: String::new(),
-        postgres_image: String::new(),
-        metadata_image: String::new(),
-        envoy_image: String::new(),
-        wake_agent_image: String::new(),
-        image_pull_secrets: Vec::new(),
-        cluster_domain: String::new(),
-    }
 }

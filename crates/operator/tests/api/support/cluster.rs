@@ -5,14 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
-use kube::api::PostParams;
 use localkube::Cluster;
-use serde_json::json;
 use tokio::sync::Mutex;
-
-use super::{SOON, eventually, unique};
 
 /// The namespace of the shipped service account, and of the leases it may use.
 pub(crate) const OPERATOR_NAMESPACE: &str = "firebolt-system";
@@ -28,7 +22,7 @@ pub(crate) async fn prepare(cluster: &Cluster) -> PathBuf {
     if let Some(kubeconfig) = prepared.get(cluster.dir()) {
         return kubeconfig.clone();
     }
-    install_crds(cluster);
+    install_crds(cluster).await;
     let kubeconfig = service_account(cluster).await;
     prepared.insert(cluster.dir().to_owned(), kubeconfig.clone());
     kubeconfig
@@ -46,7 +40,7 @@ pub(crate) async fn service_account(cluster: &Cluster) -> PathBuf {
 }
 
 /// Installs the CRDs as the binary prints them, and waits until they are served.
-pub(crate) fn install_crds(cluster: &Cluster) {
+pub(crate) async fn install_crds(cluster: &Cluster) {
     let printed = Command::new(env!("CARGO_BIN_EXE_firebolt-operator"))
         .arg("crds")
         .output()
@@ -56,20 +50,10 @@ pub(crate) fn install_crds(cluster: &Cluster) {
     // A test may have changed them by hand.
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
     cluster.kubectl_with_input(&apply, &text).unwrap();
-    let names = ["engines", "instances", "engineclasses"].map(|kind| format!("crd/firebolt{kind}.compute.firebolt.io"));
-    let [engines, instances, classes] = names.each_ref().map(String::as_str);
-    // kubectl gives up at once on a CRD that has no conditions yet.
-    eventually("the CRDs are served", SOON, || {
-        cluster
-            .kubectl(&["wait", "--for=condition=Established", engines, instances, classes])
-            .is_ok()
-    });
+    testkit::cluster::wait_for_crds(&cluster.client().await.unwrap()).await;
 }
 
 /// Creates a namespace of its own for a test. It stays, like everything in it: the cluster goes with the tests.
 pub(crate) async fn namespace(cluster: &Cluster) -> String {
-    let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": unique("operator") } })).unwrap();
-    let namespaces = Api::all(cluster.client().await.unwrap());
-    let created: Namespace = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-    created.metadata.name.unwrap()
+    testkit::cluster::namespace(&cluster.client().await.unwrap(), "operator").await
 }

@@ -6,26 +6,20 @@ pub(crate) mod cleanup;
 mod cluster;
 pub(crate) mod tls;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use localkube::Cluster;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
+use testkit::http::{self, Response};
+use testkit::program::Program;
+use testkit::wait::{SOON, eventually};
 use tokio::sync::RwLock;
 
 pub(crate) use self::cluster::{OPERATOR_NAMESPACE, install_crds, namespace, prepare, service_account};
-
-/// How long anything that should happen soon may take on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
-/// A question to a running process is asked again after this long.
-const POLL: Duration = Duration::from_millis(20);
 
 /// Keeps apart what must not overlap on a small machine: a test that starts a control plane of its own holds this for
 /// writing, one that depends on the timing of a lease holds it for reading.
@@ -49,26 +43,9 @@ pub(crate) fn engine(namespace: &str, name: &str, label: &str) -> String {
     )
 }
 
-/// Asks until the answer is yes. The description is for the failure.
-pub(crate) fn eventually(what: &str, within: Duration, mut ask: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    while !ask() {
-        assert!(start.elapsed() < within, "timed out after {within:?}: {what}");
-        thread::sleep(POLL);
-    }
-    start.elapsed()
-}
-
-#[derive(Default)]
-struct Log {
-    lines: Mutex<Vec<String>>,
-    grown: Condvar,
-}
-
-/// A running operator. It is killed when it is dropped.
+/// A running operator.
 pub(crate) struct Operator {
-    child: Child,
-    log: Arc<Log>,
+    program: Program,
     health: String,
     metrics: String,
     pub identity: String,
@@ -86,7 +63,8 @@ impl Operator {
 
     /// Starts one that may not get as far as its first log line.
     pub(crate) fn spawn(cluster: &Cluster, kubeconfig: &Path, flags: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_firebolt-operator"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_firebolt-operator"));
+        command
             .args([
                 "run",
                 "--log-format=json",
@@ -102,22 +80,9 @@ impl Operator {
             ])
             .args(flags)
             // Whoever clears the cluster away ends the operator too, should this test be killed.
-            .env(localkube::DIR_VARIABLE, cluster.dir())
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let log = Arc::new(Log::default());
-        let (sink, source) = (Arc::clone(&log), BufReader::new(child.stderr.take().unwrap()));
-        thread::spawn(move || {
-            for line in source.lines().map_while(Result::ok) {
-                sink.lines.lock().unwrap().push(line);
-                sink.grown.notify_all();
-            }
-        });
+            .env(localkube::DIR_VARIABLE, cluster.dir());
         Self {
-            child,
-            log,
+            program: Program::start("operator", &mut command),
             health: String::new(),
             metrics: String::new(),
             identity: String::new(),
@@ -126,23 +91,18 @@ impl Operator {
 
     /// The first log line that contains `text`, as soon as there is one.
     pub(crate) fn wait_for_log(&self, text: &str) -> Value {
-        let lines = self.log.lines.lock().unwrap();
-        let is_missing = |lines: &mut Vec<String>| !lines.iter().any(|line| line.contains(text));
-        let (lines, _) = self.log.grown.wait_timeout_while(lines, SOON, is_missing).unwrap();
-        let found = lines.iter().find(|line| line.contains(text)).cloned();
-        drop(lines);
-        let line = found.unwrap_or_else(|| panic!("no log line with {text:?}"));
-        serde_json::from_str(&line).unwrap()
+        serde_json::from_str(&self.program.wait_for_log(text)).unwrap()
     }
 
     /// All log lines so far.
     pub(crate) fn log(&self) -> Vec<String> {
-        self.log.lines.lock().unwrap().clone()
+        self.program.log_lines()
     }
 
     /// Status and body of a health endpoint.
     pub(crate) fn health(&self, path: &str) -> (u16, String) {
-        get(&self.health, path).unwrap()
+        let response = http::get(&self.health, path).unwrap();
+        (response.status, response.body)
     }
 
     /// The address of the health endpoints.
@@ -157,14 +117,16 @@ impl Operator {
 
     /// The value of a metric, with its labels as in the text format; none if it cannot be had.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
-        let (_, text) = get(&self.metrics, "/metrics").ok()?;
-        text.lines()
+        let response = self.scrape().ok()?;
+        response
+            .body
+            .lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     }
 
     /// The sum of a metric over all label sets that have these labels.
     pub(crate) fn metric_over(&self, name: &str, labels: &[&str]) -> f64 {
-        let (_, text) = get(&self.metrics, "/metrics").unwrap_or_default();
+        let text = self.scrape().map_or_else(|_| String::new(), |response| response.body);
         let values = text.lines().filter_map(|line| {
             let (found, value) = line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once("} ")?;
             let has_all = labels.iter().all(|label| found.contains(label));
@@ -175,12 +137,17 @@ impl Operator {
 
     /// The whole answer of the metrics server, with its head.
     pub(crate) fn metrics_answer(&self) -> String {
-        exchange(&self.metrics, "/metrics").unwrap()
+        let response = self.scrape().unwrap();
+        format!("{}\r\n{}", response.head, response.body)
+    }
+
+    fn scrape(&self) -> std::io::Result<Response> {
+        http::get(&self.metrics, "/metrics")
     }
 
     /// Whether no object is queued, being reconciled, or to be reconciled at a set time by this controller.
     pub(crate) fn has_no_reconcile_scheduled(&self, controller: &str) -> bool {
-        let (_, text) = get(&self.metrics, "/metrics").unwrap_or_default();
+        let text = self.scrape().map_or_else(|_| String::new(), |response| response.body);
         let of = format!("controller=\"{controller}\"");
         let values = |name: &str| -> Vec<f64> {
             let series = text.lines().filter(|line| line.starts_with(name) && line.contains(&of));
@@ -200,61 +167,16 @@ impl Operator {
 
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        let id = i32::try_from(self.child.id()).unwrap();
-        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+        self.program.signal(signal);
     }
 
     /// Waits for the process to end.
     pub(crate) fn wait(&mut self, within: Duration) -> ExitStatus {
-        let mut status = None;
-        eventually("the operator ends", within, || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        status.unwrap()
+        self.program.wait_within(within)
     }
 
     /// Whether the process still runs.
     pub(crate) fn runs(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
+        self.program.ended().is_none()
     }
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            eprintln!("log of the operator: {:#?}", self.log());
-        }
-        let _already_gone = self.child.kill();
-        let _already_gone = self.child.wait();
-    }
-}
-
-/// Opens a connection and sends the start of a request.
-pub(crate) fn send(address: &str, text: &str) -> std::io::Result<TcpStream> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(SOON))?;
-    stream.write_all(text.as_bytes())?;
-    Ok(stream)
-}
-
-fn exchange(address: &str, path: &str) -> std::io::Result<String> {
-    let mut stream = send(
-        address,
-        &format!("GET {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n"),
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
-}
-
-fn get(address: &str, path: &str) -> std::io::Result<(u16, String)> {
-    let answer = exchange(address, path)?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head
-        .split(' ')
-        .nth(1)
-        .and_then(|code| code.parse().ok())
-        .unwrap_or_default();
-    Ok((status, body.to_owned()))
 }

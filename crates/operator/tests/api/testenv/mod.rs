@@ -5,10 +5,9 @@ pub(crate) mod namespace;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
-use std::fmt::Write as _;
+use std::fmt::{self, Debug, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use firebolt_api::condition::Condition;
 use firebolt_api::key::Label;
@@ -28,6 +27,7 @@ use localkube::Cluster;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use testkit::wait::eventually_async;
 use tokio::sync::OnceCell;
 
 use crate::audit::Mark;
@@ -38,7 +38,6 @@ use crate::support::{OPERATOR_NAMESPACE, Operator, prepare, unique};
 
 /// How long anything may take that should happen soon, on a machine that is busy with everything else.
 const TIMEOUT: Duration = Duration::from_secs(90);
-const POLL: Duration = Duration::from_millis(50);
 /// Everything that engines and instances consist of, but for passwords.
 const EVERYTHING: &str = "fireboltengines,fireboltengineclasses,fireboltinstances,statefulsets,deployments,replicasets,pods,\
                           services,configmaps,serviceaccounts,roles,rolebindings,poddisruptionbudgets,\
@@ -272,19 +271,9 @@ impl TestEnv {
     }
 
     /// Polls until there is a result. The description is for the failure.
-    pub(crate) async fn eventually<T>(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-        let start = Instant::now();
-        loop {
-            if let Some(answer) = ask().await {
-                return answer;
-            }
-            assert!(
-                start.elapsed() < TIMEOUT,
-                "timed out after {TIMEOUT:?}: {what}\n{}",
-                self.dump()
-            );
-            tokio::time::sleep(POLL).await;
-        }
+    pub(crate) async fn eventually<T>(&self, what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
+        let failure = fmt::from_fn(|f| write!(f, "{what}\n{}", self.dump()));
+        eventually_async(failure, TIMEOUT, ask).await
     }
 
     /// Watches an object until there is a result. The description is for the failure.

@@ -8,13 +8,14 @@ use k8s_openapi::api::core::v1::{ContainerState, Pod};
 use kube::ResourceExt;
 use rstest::rstest;
 use serde_json::json;
+use testkit::http::send;
 
 use crate::audit::{Mark, tally};
 use crate::fixtures::{IMAGE, engine, stateful_set};
 use crate::kubelet::agent;
 use crate::kubelet::metrics_server::{Answer, PORT};
 use crate::kubelet::pod_status::Behaviour;
-use crate::support::{OPERATOR_NAMESPACE, send};
+use crate::support::OPERATOR_NAMESPACE;
 use crate::testenv::TestEnv;
 
 fn phase(pod: &Pod) -> &str {
@@ -36,7 +37,7 @@ fn address(pod: &Pod) -> String {
 
 /// The full response of a pod to a scrape; an error if it cannot be reached.
 fn ask(pod: &Pod) -> std::io::Result<String> {
-    let mut stream = send(&address(pod), "GET /metrics HTTP/1.1\r\nHost: pod\r\n\r\n")?;
+    let mut stream = send(address(pod), "GET /metrics HTTP/1.1\r\nHost: pod\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -213,7 +214,7 @@ async fn metrics_can_be_refused_withheld_and_without_measure() {
     assert_eq!(body.len(), 3 << 20);
     assert!(firebolt_core::activity::queries(body.as_bytes()).is_ok());
     order(Answer::Hang);
-    let mut stream = send(&address(&pod), "GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut stream = send(address(&pod), "GET /metrics HTTP/1.1\r\n\r\n").unwrap();
     env.eventually("it is asked", async || {
         (env.node.scrapes(&env.namespace, "a") == 2).then_some(())
     })

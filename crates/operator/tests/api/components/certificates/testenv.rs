@@ -15,19 +15,16 @@ use kube::{Api, Client};
 use localkube::Cluster;
 use rustls::ServerConfig;
 use serde_json::{Value, json};
+use testkit::wait::{SOON, eventually_async};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::probe::Probe;
 use crate::support::tls::{connect, trusted};
-use crate::support::{OPERATOR_NAMESPACE, SOON, prepare, unique};
-
-/// The interval at which the cluster is polled.
-const POLL: Duration = Duration::from_millis(50);
+use crate::support::{OPERATOR_NAMESPACE, prepare, unique};
 
 /// One set of objects, with the controllers and servers that use them. Everything stops when it is dropped.
 pub(super) struct CertificateEnv {
@@ -201,25 +198,23 @@ impl CertificateEnv {
     }
 
     pub(super) async fn wait_for_authorities(&self, expected: &[u8]) {
-        let deadline = Instant::now() + SOON;
-        while self.authorities().await != expected {
-            assert!(Instant::now() < deadline, "the Secret says otherwise");
-            sleep(POLL).await;
-        }
+        let as_expected = async || (self.authorities().await == expected).then_some(());
+        eventually_async("the Secret has the expected certificate authorities", SOON, as_expected).await;
     }
 
     /// Waits until all webhooks trust exactly the certificate authorities in the Secret.
     pub(super) async fn trust_is_current(&self) {
-        let deadline = Instant::now() + SOON;
-        loop {
+        let is_current = async || {
             let (expected, bundles) = (self.authorities().await, self.bundles().await);
             let is_current = bundles.len() == 3 && bundles.iter().all(|bundle| *bundle == expected);
-            if is_current && !expected.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < deadline, "the webhooks trust {bundles:?}");
-            sleep(POLL).await;
-        }
+            (is_current && !expected.is_empty()).then_some(())
+        };
+        eventually_async(
+            "the webhooks trust the certificate authorities in the Secret",
+            SOON,
+            is_current,
+        )
+        .await;
     }
 
     /// Empties or overwrites what one webhook of each configuration trusts.

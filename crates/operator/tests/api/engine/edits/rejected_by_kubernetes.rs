@@ -5,12 +5,12 @@ use std::time::Instant;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use rstest::rstest;
 use serde_json::{Value, json};
+use testkit::wait::SOON;
 
 use crate::engine::faults::testenv::{ENGINE, ProxiedEnv};
 use crate::engine::phases::pods;
 use crate::fault_proxy::{Outcome, ProxiedWrite};
 use crate::fixtures::{IMAGE, engine};
-use crate::support::SOON;
 
 /// After this many rejections in a row the operator retries with backoff.
 const REFUSALS: usize = 4;

@@ -8,11 +8,11 @@ use firebolt_runtime::client::READ_TIMEOUT;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::json;
+use testkit::wait::SOON;
 
 use super::testenv::{ENGINE, ProxiedEnv};
 use crate::fault_proxy::{Fault, Outcome, ProxiedWrite, Verb, answer, every, writes};
 use crate::fixtures::{engine, slow_to_stop};
-use crate::support::SOON;
 
 /// However writes fail, and each of them does, the engine ends as if none had.
 #[rstest]

@@ -15,11 +15,11 @@ use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use localkube::Cluster;
+use testkit::wait::SOON;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::history::{Change, History, Violation};
-use crate::support::SOON;
 
 /// Group, version, kind and plural of what is followed.
 const FOLLOWED: [[&str; 4]; 5] = [

@@ -9,6 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use localkube::{Cluster, Component, Options};
 use rustix::process::Signal;
+use testkit::wait::{SOON, eventually};
 
 use super::invariants::Invariants;
 use super::testenv::{ENGINE, hold_at};
@@ -16,7 +17,7 @@ use crate::fault_proxy::{Fault, ProxiedWrite, Proxy, writes};
 use crate::fixtures::{INSTANCE, engine, instance, new_image};
 use crate::kubelet::Instructions;
 use crate::kubelet::agent::Kubelet;
-use crate::support::{CONTROL_PLANES, OPERATOR_NAMESPACE, Operator, SOON, eventually, namespace, prepare};
+use crate::support::{CONTROL_PLANES, OPERATOR_NAMESPACE, Operator, namespace, prepare};
 use crate::testenv::TestEnv;
 
 /// Long enough that a busy machine is in time with each renewal.

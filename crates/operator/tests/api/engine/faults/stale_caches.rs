@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use firebolt_api::EnginePhase;
 use firebolt_runtime::client::READ_TIMEOUT;
 use rstest::rstest;
+use testkit::wait::SOON;
 
 use super::testenv::{ENGINE, ProxiedEnv};
 use crate::fault_proxy::Disturbance;
-use crate::support::SOON;
 
 /// Every kind that decisions are made from.
 const KINDS: [&str; 5] = ["statefulsets", "services", "configmaps", "pods", "fireboltengines"];
