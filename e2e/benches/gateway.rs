@@ -2,7 +2,7 @@
 //! without, the real agent on a real API server, and a stand-in engine. `cargo xtask bench` runs it in a network of its
 //! own and shows what it prints.
 //!
-//! Both gateways run all the time and take turns under load, so that whatever else the machine does befalls both.
+//! Both gateways run all the time and take turns under load, so that other load on the machine affects both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -143,7 +143,7 @@ fn configuration() -> Value {
     serde_json::to_value(rendered).expect("a configuration is an object")
 }
 
-/// The same gateway on other ports, whose script asks nobody.
+/// The same gateway on other ports, whose script does not call the agent.
 fn without_hook(mut configuration: Value) -> Value {
     let listeners = configuration["static_resources"]["listeners"].as_array_mut();
     let listeners = listeners.expect("listeners");

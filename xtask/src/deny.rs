@@ -10,7 +10,7 @@ use crate::{Outcome, tools};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Look for known vulnerabilities too; their database is fetched from the network
+    /// Also check for known vulnerabilities (downloads the database)
     #[arg(long)]
     advisories: bool,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     check: bool,
 
-    /// Renew the schema of the pod template from this OpenAPI v3 document (needed after another Kubernetes is pinned)
+    /// Update the schema of pod templates from this OpenAPI v3 document (after you pin another Kubernetes release)
     #[arg(long, value_name = "FILE")]
     openapi: Option<PathBuf>,
 }

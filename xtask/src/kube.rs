@@ -1,4 +1,4 @@
-//! `cargo xtask kube`: a cluster that goes on in the background.
+//! `cargo xtask kube`: a cluster that runs in the background.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,9 +12,9 @@ use crate::Outcome;
 pub(crate) enum Command {
     /// Start a cluster, wait until it is ready, and leave it running
     Up(UpArguments),
-    /// End the cluster and remove its folder
+    /// Stop the cluster and remove its directory
     Down(Place),
-    /// Show what runs; the exit code is 0 only if every component is healthy
+    /// Show the components of the cluster; exits with 0 only if all are healthy
     Status(Place),
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum Command {
 pub(crate) struct UpArguments {
     #[command(flatten)]
     place: Place,
-    /// Add a node, so that pods run; without, there is a control plane alone. Needs root
+    /// Add a node that runs pods (requires root); without it, the cluster is only a control plane
     #[arg(long)]
     node: bool,
     /// Add this many nodes: 1 or 2
@@ -32,7 +32,7 @@ pub(crate) struct UpArguments {
 
 #[derive(Args)]
 pub(crate) struct Place {
-    /// The folder of the cluster [default: .local/kube in the repository]
+    /// The directory of the cluster [default: .local/kube in the repository]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -160,7 +160,7 @@ fn follow_handbook(reader: &Reader) {
     }
     let left = "statefulset,persistentvolumeclaim,deployment,service,configmap,pod,secret";
     let left = format!("kubectl get {left} -l firebolt.io/instance=main -o name");
-    // Pods take their time to end.
+    // Pods do not end immediately.
     reader.wait_for("", |reader| reader.run(&left));
     // It has no owner, because the reader made it.
     reader.run("kubectl get secret main-metadata-postgres-creds");
@@ -192,7 +192,7 @@ fn interfaces() -> Vec<String> {
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// Runs commands as whoever follows the demo or the handbook does: in a shell.
+/// Runs commands as a reader of the demo or the handbook does: in a shell.
 struct Reader {
     cluster: Cluster,
     folder: tempfile::TempDir,

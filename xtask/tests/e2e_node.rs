@@ -147,7 +147,7 @@ fn what_is_killed_is_cleared_by_the_next_up(place: &Place) {
         .iter()
         .filter(|pid| Path::new("/proc").join(pid).exists())
         .collect();
-    assert!(left.is_empty(), "pods that nobody knows: {left:?}");
+    assert!(left.is_empty(), "leaked pods: {left:?}");
     let cluster = Cluster::open(&dir).expect("find the cluster");
     wait(&cluster, "node/node-1", "condition=Ready");
     assert_eq!(kubectl(&cluster, &["get", "pods", "-A", "-o", "name"]), "");

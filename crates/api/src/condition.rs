@@ -18,7 +18,7 @@ pub fn is_true<'a>(conditions: impl IntoIterator<Item = &'a Condition>, conditio
 pub enum EngineCondition {
     /// The engine serves queries on its active generation.
     Ready,
-    /// The instance that the engine belongs to is ready.
+    /// The engine can use its instance.
     InstanceReady,
 }
 
@@ -32,7 +32,7 @@ pub enum EngineReason {
     Initializing,
     /// `Ready`, `InstanceReady`: the instance is missing or not ready, so the engine cannot work.
     InstanceNotReady,
-    /// `InstanceReady`: the instance is ready.
+    /// `InstanceReady`: the engine can use its instance.
     InstanceReady,
     /// `Ready`: the engine is stopped, with zero replicas.
     Stopped,

@@ -20,7 +20,7 @@ mod schema;
 mod tolerant;
 #[expect(
     unreachable_pub,
-    reason = "the schema derive repeats the types that have rules where nobody can reach them"
+    reason = "the schema derive repeats the types that have rules, where they are unreachable"
 )]
 mod types;
 

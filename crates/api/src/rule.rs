@@ -29,8 +29,8 @@ fn service_name(what: &str, limit: usize) -> Rule {
     rule(
         &format!("self.metadata.name.size() <= {limit} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')"),
         &format!(
-            "the name of {what} must have at most {limit} characters, start with a lower-case letter, and contain \
-             only lower-case letters, digits and dashes, because Services and pods are named after it"
+            "the name of {what} must have at most {limit} characters, start with a lower-case letter, end with a letter or \
+             digit, and contain only lower-case letters, digits and hyphens, because Services and pods are named after it"
         ),
     )
     .field_path(".metadata.name")

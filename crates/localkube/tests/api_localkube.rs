@@ -24,7 +24,7 @@ fn options(base: &Path) -> Options {
     }
 }
 
-/// A folder that nobody else can look into, as that of clusters has to be.
+/// A folder that other users cannot read, as that of clusters has to be.
 fn folder() -> tempfile::TempDir {
     tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o700))
@@ -212,7 +212,7 @@ async fn an_interrupted_owner_cleans_up() {
         assert_eq!(
             holder.ended_by(),
             Some(signal.as_raw()),
-            "whoever waits for it sees the signal"
+            "the parent observes the signal"
         );
         assert!(processes_of(&dir).is_empty() && !dir.exists());
     }
@@ -278,7 +278,7 @@ async fn what_a_killed_owner_leaves_is_cleared_by_the_next_start() {
     assert_eq!(
         processes_of(&dir).len(),
         Component::CONTROL_PLANE.len(),
-        "nobody was there to end them"
+        "no process was there to end them"
     );
 
     let next = Cluster::start(options(base.path())).await.expect("start");

@@ -54,7 +54,7 @@ pub struct Metrics {
     instances: Arc<InstanceMetrics>,
     webhook: Arc<WebhookMetrics>,
     engine_classes: Arc<EngineClassMetrics>,
-    /// Gauges are filled and read in one go.
+    /// Gauges are filled and read by one scrape at a time.
     rendering: Mutex<()>,
 }
 
@@ -178,7 +178,7 @@ impl Metrics {
         text
     }
 
-    /// Sets the sizes of the caches. Those of one kind count together, whoever owns their objects.
+    /// Sets the sizes of the caches. Those of one kind count together, regardless of their owner.
     fn count(&self, caches: &Caches) {
         let mut sizes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for cache in caches.all() {

@@ -190,7 +190,7 @@ impl Parts {
     }
 
     fn election_failure(&self, ended: Result<Ended, JoinError>) -> Failure {
-        // First of all: no reconcile may go on after the term.
+        // First of all: no reconcile may continue after leadership is lost.
         self.stop_work.cancel();
         match (ended, &self.lease) {
             (Ok(Ended::Lost(loss)), Some(lease)) => Failure::LeadershipLost {

@@ -1,5 +1,5 @@
-//! The gauges that every kind has. They show the caches at the time of the export, so they need no upkeep and vanish with
-//! their object.
+//! The gauges that every kind has. They show the caches at the time of the export, so they need no bookkeeping and disappear
+//! with their object.
 
 use firebolt_api::condition::{Condition, is_true};
 use firebolt_runtime::ObjectKey;

@@ -51,11 +51,11 @@ pub fn start(format: Option<LogFormat>, filter: &str) {
         LogFormat::Json => lines.fmt_fields(JsonFields::new()).event_format(json::Flat).init(),
     }
     panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
         let cause = panic.payload_as_str().unwrap_or("for an unknown reason");
         error!(
-            place,
-            "a task panicked: {cause}. This is a bug. Please report it with the log."
+            location,
+            "a task panicked: {cause}; this is a bug, please report it with the log"
         );
     }));
 }

@@ -111,7 +111,7 @@ impl Client {
         let socket = TcpStream::connect((host.as_str(), *port)).await.map_err(name)?;
         socket.set_nodelay(true).map_err(name)?;
         let (sender, connection) = handshake(TokioIo::new(socket)).await?;
-        // It ends with its sender, and an error is returned to whoever waits for a response.
+        // It ends with its sender, and pending requests return an error.
         tokio::spawn(connection);
         Ok(sender)
     }

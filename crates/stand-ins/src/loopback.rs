@@ -1,4 +1,4 @@
-//! Addresses on the loopback network that nobody uses.
+//! Addresses on the loopback network that are not in use.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;

@@ -41,7 +41,7 @@ pub struct Cli {
     #[arg(long, value_name = "NAME", value_parser = parse_label, help_heading = "Gateway")]
     pub instance: String,
 
-    /// Suffix of the host and port of an engine's Service, after the engine name
+    /// Suffix that completes an engine name to the host and port of its Service
     #[arg(
         long,
         value_name = "SUFFIX",
@@ -137,14 +137,14 @@ fn parse_duration(text: &str, example: &str) -> Result<Duration, String> {
 
 fn parse_bytes(text: &str) -> Result<u64, String> {
     text.parse()
-        .map_err(|_| format!("{text:?} is not a number of bytes: write digits alone, as in 134217728 for 128 MiB"))
+        .map_err(|_| format!("{text:?} is not a number of bytes: use digits only, as in 134217728 for 128 MiB"))
 }
 
 /// A DNS label, which the names of namespaces and instances are.
 fn parse_label(text: &str) -> Result<String, String> {
     if !is_dns_label(text) {
         return Err(format!(
-            "{text:?} is not a name: use at most 63 lower-case letters, digits and dashes, as in main"
+            "{text:?} is not a name: use at most 63 lower-case letters, digits and hyphens, as in main"
         ));
     }
     Ok(text.to_owned())
@@ -234,7 +234,7 @@ mod tests {
     #[case("--hold-timeout", "120", "\"120\" is not a duration: write a number and a unit")]
     #[case("--hold-timeout", "2h", "\"2h\" is out of range: use 1s to 1h, as in 2m")]
     #[case("--grace-period", "0s", "\"0s\" is out of range: use 1s to 1h, as in 15s")]
-    #[case("--hold-memory", "128Mi", "\"128Mi\" is not a number of bytes: write digits alone")]
+    #[case("--hold-memory", "128Mi", "\"128Mi\" is not a number of bytes: use digits only")]
     #[case("--hold-memory", "-1", "\"-1\" is not a number of bytes")]
     #[case("--listen", "0.0.0.0:9902", "\"0.0.0.0:9902\" can be reached from outside the pod")]
     #[case("--listen", "[::]:9902", "use a loopback address, as in 127.0.0.1:9902")]

@@ -88,7 +88,7 @@ async fn drain_envoy(admin: SocketAddr, began: Instant) {
     loop {
         if !failing && post(admin, "/healthcheck/fail").await {
             failing = true;
-            info!("draining Envoy: its health check now fails");
+            info!("draining Envoy, its /healthz now returns 503");
         }
         let clients = clients(admin).await;
         let passed = began.elapsed();

@@ -44,7 +44,7 @@ pub(crate) fn executor(cluster: Arc<Cluster>, prober: Arc<Prober>, metrics: Arc<
                 let job = async move {
                     let outcome = cluster.request_wake(&patch.engine, patch.at).await;
                     if outcome == PatchOutcome::Stored {
-                        info!(wake_requested = %patch.at, "requested a wake of the stopped engine");
+                        info!(wake_requested = %patch.at, "sent a wake request for the stopped engine");
                     }
                     metrics.patched(match outcome {
                         PatchOutcome::Stored => "stored",

@@ -81,12 +81,28 @@ impl Default for Metrics {
 impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
-        registry.register("requests", "Requests from Envoy by answer", self.requests.clone());
-        registry.register("holds", "Requests that were held", self.holds.clone());
+        registry.register(
+            "requests",
+            "Total number of requests from Envoy, by answer",
+            self.requests.clone(),
+        );
+        registry.register("holds", "Total number of held requests", self.holds.clone());
         registry.register("wait_seconds", "How long requests were held", self.wait.clone());
-        registry.register("patches", "Attempts to write a wake request", self.patches.clone());
-        registry.register("listings", "Attempts to list the engines", self.listings.clone());
-        registry.register("probes", "Probes of engines", self.probes.clone());
+        registry.register(
+            "patches",
+            "Total number of patches of the wake annotation, by outcome",
+            self.patches.clone(),
+        );
+        registry.register(
+            "listings",
+            "Total number of list requests, by outcome",
+            self.listings.clone(),
+        );
+        registry.register(
+            "probes",
+            "Total number of probes of engines, by outcome",
+            self.probes.clone(),
+        );
         registry.register("waiting", "Requests that are held", self.waiting.clone());
         registry.register(
             "waiting_bytes",

@@ -89,7 +89,7 @@ async fn follow<K: Namespaced + Send + 'static>(
             match event.expect("watch an object") {
                 WatchEvent::Added(state) | WatchEvent::Modified(state) => {
                     version = state.resource_version().unwrap_or_default();
-                    // Nobody listens any more when the test is over.
+                    // The receiver is gone when the test is over.
                     let _over = states.send(state);
                 }
                 WatchEvent::Bookmark(mark) => version = mark.metadata.resource_version,

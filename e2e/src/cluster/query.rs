@@ -62,14 +62,14 @@ impl TestEnv {
 
     /// Waits until queries for an engine are refused with this error code.
     pub async fn does_not_answer(&self, engine: &str, code: &str) {
-        let turned_away = async || {
+        let rejected = async || {
             let reply = self.query(engine, "SELECT 42").await;
             // The gateway gives up an address that no pod has any more after some attempts.
             assert!(was_turned_away(&reply), "{reply:?}");
             (reply.refusal().1 == code).then_some(())
         };
-        let sentence = format!("queries for engine {engine} are turned away: {code}");
-        self.eventually(&sentence, turned_away).await;
+        let sentence = format!("queries for engine {engine} are rejected: {code}");
+        self.eventually(&sentence, rejected).await;
     }
 
     /// Sends a query to a gateway, and returns a handle to its response.

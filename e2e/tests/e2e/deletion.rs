@@ -90,7 +90,7 @@ async fn is_held<K: Namespaced>(env: &TestEnv, name: &str, by: &str) {
     let (kind, engine) = (K::kind(&()), format!("engine {by}"));
     let delete = ["delete", &kind, name, "--wait=false"];
     let refusal = env.kubectl(&delete).expect_err("an engine uses it").to_string();
-    assert!(refusal.contains(&format!("is used by {engine}")), "{refusal}");
+    assert!(refusal.contains(&format!("is referenced by {engine}")), "{refusal}");
     let unasked = [&delete[..], &UNASKED].concat();
     env.kubectl(&unasked).expect("delete it without being asked");
     let is = |object: &K| {

@@ -51,9 +51,9 @@ const FAULTS: [Fault; 5] = [
     },
     Fault {
         engine: "without-account",
-        applied_to: |engine| engine.but(|spec| pod(spec).service_account_name = Some("nobody".to_owned())),
+        applied_to: |engine| engine.but(|spec| pod(spec).service_account_name = Some("absent".to_owned())),
         reason: "FailedCreate",
-        words: &["serviceaccount \"nobody\" not found"],
+        words: &["serviceaccount \"absent\" not found"],
     },
 ];
 

@@ -147,7 +147,7 @@ async fn is_stopped_for_idleness(env: &TestEnv, replicas: i32) -> FireboltEngine
             (status.phase, status.auto_stop_reason) == (Some(EnginePhase::Stopped), Some(AutoStopReason::Stopped))
         })
     };
-    env.becomes(ENGINE, "is stopped and nobody asks for it", is).await
+    env.becomes(ENGINE, "is stopped without a wake request", is).await
 }
 
 /// When the replicas were last set. Times in the cluster are truncated to seconds, so it was up to a second later.

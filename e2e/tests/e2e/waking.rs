@@ -135,7 +135,7 @@ async fn only_queries_for_engines_of_the_instance_with_auto_stop_wake_one() {
         reply.refusal()
     };
     let not_found = (404, "engine_not_found".to_owned());
-    assert_eq!(refused(own, "nobody").await, not_found);
+    assert_eq!(refused(own, "absent").await, not_found);
     assert_eq!(refused(other, ENGINE).await, not_found);
     assert_eq!(refused(own, by_hand).await, (503, "engine_stopped".to_owned()));
     assert!(env.gateway_answers().await, "its health is no matter of engines");

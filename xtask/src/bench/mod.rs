@@ -28,10 +28,10 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Take few samples: enough to see that everything works, too few to say how fast it is
+    /// Take few samples: enough to verify that the benchmarks work, too few for results
     #[arg(long)]
     quick: bool,
-    /// Measure this alone [default: everything]
+    /// Run only this part [default: all]
     #[arg(long, value_name = "PART")]
     only: Vec<Part>,
     /// The profile of cargo that the programs are compiled with
@@ -41,11 +41,11 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// From the request to wake an engine to its new number of replicas
+    /// Time from a wake request to the new number of replicas
     Wakes,
-    /// What the wake hook costs queries to a running engine
+    /// Latency and CPU that the wake hook adds to queries for a running engine
     Hook,
-    /// The first answer of an engine that a query wakes, on a whole cluster (needs root)
+    /// Latency of the query that wakes an engine, on a whole cluster (requires root)
     FirstAnswer,
 }
 

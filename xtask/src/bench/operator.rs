@@ -62,7 +62,7 @@ impl<'a> Starter<'a> {
                 "--webhook-bind-address=0",
                 "--log-level=error",
             ])
-            // Whoever clears the cluster away ends the operator too.
+            // The cleanup of the cluster ends the operator as well.
             .env(localkube::DIR_VARIABLE, self.cluster.dir())
             .stdin(Stdio::null())
             .spawn()

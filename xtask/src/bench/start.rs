@@ -1,4 +1,4 @@
-//! The first answer of an engine that a query wakes, on a whole cluster, beside what its pod alone takes to start.
+//! Latency of the query that wakes an engine, on a whole cluster, compared with the time that its pod takes to start.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! From the request to wake an engine to its new number of replicas, as a client observes it.
+//! Time from a wake request to the new number of replicas, as a client observes it.
 
 use std::time::{Duration, Instant};
 

@@ -29,7 +29,7 @@ pub(super) struct Counts {
     pub(super) lost: u64,
 }
 
-/// Running clients. They end when this goes, because nobody reads what they write.
+/// Running clients. They end when this is dropped, because their output is no longer read.
 pub(super) struct Load {
     programs: Vec<LoadProgram>,
     lines: mpsc::UnboundedReceiver<(usize, String)>,

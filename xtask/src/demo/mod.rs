@@ -89,7 +89,7 @@ async fn show(screen: &mut Screen, root: &Path, dir: &Path, options: Options) ->
     install(screen, root, &cluster, &client, &archives).await?;
 
     cluster.kubectl_with_input(&["apply", "--server-side", "--force-conflicts", "-f", "-"], MANIFEST)?;
-    // Whoever goes on from here need not name it every time.
+    // Users who continue from here need not name it every time.
     cluster.kubectl(&["config", "set-context", "--current", "--namespace", NAMESPACE])?;
     await_instance(screen, &client).await?;
     let engine = await_engine(screen, &client).await?;
@@ -232,11 +232,11 @@ async fn scale(
     Err([vec![error], failures].concat().join("\n").into())
 }
 
-/// Shows what becomes of a mistake.
+/// Shows what happens to an invalid object.
 fn refuse(screen: &mut Screen, cluster: &Cluster) -> Result<()> {
-    screen.line("\nA mistake is refused before it is stored, with every field that is wrong and the remedy:")?;
+    screen.line("\nAn invalid object is rejected before it is stored, with every invalid field and the remedy:")?;
     match cluster.kubectl_with_input(&["apply", "-f", "-"], MISTAKEN) {
-        Ok(_) => Err("the API server accepted a mistaken engine".into()),
+        Ok(_) => Err("the API server accepted an invalid engine".into()),
         Err(localkube::Error::Kubectl { stderr, .. }) => {
             screen.line("  $ kubectl apply -f xtask/src/demo/mistaken.yaml")?;
             for line in stderr.lines() {
@@ -272,7 +272,7 @@ Try next:
   # no pods until it is scaled up again
   kubectl scale fireng {ENGINE} --replicas=0
 
-  # the end, without a trace
+  # remove everything that the demo created
   make demo-down"#
     ))?;
     Ok(())

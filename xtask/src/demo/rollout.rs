@@ -107,7 +107,7 @@ impl View {
         }
     }
 
-    /// The line about the present phase, unless nothing is awaited in it. In a drain, it contains the last count of
+    /// The line about the current phase, unless there is nothing to wait for. In a drain, it contains the last count of
     /// running queries.
     fn phase(&self, took: Duration) -> Option<String> {
         let status = &self.status;

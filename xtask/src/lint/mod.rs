@@ -13,24 +13,25 @@ use crate::Outcome;
 
 #[derive(clap::Args)]
 pub(crate) struct WordsArgs {
-    /// List every line that has a word to replace, below these folders or files if any are named
+    /// List every line with a discouraged term, in these paths if any are given
     #[arg(long)]
     list: bool,
-    /// Fail if a word is left
+    /// Fail if any discouraged term is found
     #[arg(long)]
     deny: bool,
-    /// Folders or files to search. The default is everything
+    /// Directories or files to search [default: all]
     paths: Vec<String>,
 }
 
-/// Checks the walls between crates, that modules form no cycles, and the words in folders that are free of the old dialect.
+/// Checks the walls between crates, that modules form no cycles, and that no line has a discouraged
+/// term.
 pub(crate) fn deps(root: &Path) -> Outcome {
     report("crate boundary violations", &walls::faults(root)?)?;
     report("modules form cycles", &cycles::faults(root)?)?;
     report("discouraged terms", &words::faults(root)?)
 }
 
-/// Counts the words of the old dialect.
+/// Counts the discouraged terms.
 pub(crate) fn words(root: &Path, arguments: &WordsArgs) -> Outcome {
     let found = words::search(root, &arguments.paths)?;
     print!("{}", words::table(&found));
@@ -38,7 +39,7 @@ pub(crate) fn words(root: &Path, arguments: &WordsArgs) -> Outcome {
         print!("{}", words::list(&found));
     }
     if arguments.deny && !found.is_empty() {
-        return Err("words are left that have a better one: see `cargo xtask lint-words --list`".into());
+        return Err("found discouraged terms: see `cargo xtask lint-words --list`".into());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::identifiers;
 
 /// Extended regular expressions over lines, and what to say instead.
-const LINES: [(&str, &str); 42] = [
+const LINES: [(&str, &str); 43] = [
     (
         r"\b([Aa]|[Tt]he|this|[Ee]ach|[Ee]very|[Oo]ne|next|last|first|same|whole|another|[Nn]o|live|stale|later|any|new) look([^-a-z_ ]|$| [^u])",
         "reconcile, or read",
@@ -86,6 +86,10 @@ const LINES: [(&str, &str); 42] = [
     (
         r"Generation [^ ]+ serves\.|a query asked for|rolls out: |stays while they need|did not agree on keys|Kubernetes does not take|leads now\b",
         "see the table in CONTRIBUTING.md, or what kubectl would say",
+    ),
+    (
+        r"\b[Ww]hoever\b|\b[Nn]obody\b|\bawaited\b|takes? (its|their) time|\bturn(ed|s)? away\b|\bwritten down\b",
+        "the client, user or process that is meant, or: waits for, is slow, rejected, recorded",
     ),
 ];
 
@@ -280,6 +284,9 @@ mod tests {
             "the stamp of the template",
             "    Left out: `5s`.",
             "Generation 1 serves.",
+            "// Whoever waits for it",
+            "each deletion is awaited",
+            "a query that is turned away",
         ] {
             assert!(is_found(line), "{line}");
         }
@@ -308,6 +315,7 @@ mod tests {
             "the first stage of a pipeline",
             "camera, general, several",
             "a Deployment rolls out new pods",
+            "let answer = request.await;",
         ] {
             assert!(!is_found(line), "{line}");
         }

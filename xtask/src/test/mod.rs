@@ -26,10 +26,10 @@ pub(crate) struct Arguments {
     /// Run the tier this many times, go on after failures, and report how often each test failed and its slowest run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Keep one core busy during every second run, so that races show that hide on an idle machine
+    /// Keep one core busy during every second run, to reveal races that an idle machine hides
     #[arg(long, requires = "repeat")]
     one_core_busy: bool,
-    /// Passed on to the test programs: a part of the names of tests, or options
+    /// Arguments for the test programs: a filter of test names, or options
     #[arg(last = true, value_name = "ARGUMENTS")]
     passed_on: Vec<String>,
 }

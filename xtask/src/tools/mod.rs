@@ -138,7 +138,7 @@ pub(crate) fn ensure(tools: &Tools, tool: Tool) -> Result<Source> {
     let mut progress = Progress::new(tool.name());
     let lock = lock(&folder, &mut progress)?;
     progress.keep(lock);
-    // Whoever held the lock may have made it.
+    // The previous holder of the lock may have made it.
     if place.exists() {
         return Ok(Source::Cached);
     }

@@ -13,7 +13,7 @@ use super::Result;
 /// How many of the last lines an error shows.
 const TAIL: usize = 30;
 
-/// What is being done for one tool, shown to whoever waits.
+/// What is being done for one tool, shown to the user.
 pub(super) struct Progress {
     tool: &'static str,
     started: Instant,

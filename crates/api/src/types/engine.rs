@@ -24,9 +24,9 @@ use crate::types::storage::Storage;
     status = "FireboltEngineStatus",
     derive = "PartialEq",
     derive = "Default",
-    doc = "A FireboltEngine is a set of compute nodes that serve queries. A change of its spec is rolled out as a new \
-           generation of pods next to the current one. Once the new pods are ready, queries are switched to them and \
-           the old generation is drained and deleted.",
+    doc = "A FireboltEngine is a set of compute nodes that serve queries. A change of its spec that affects the \
+           pods is rolled out as a new generation next to the current one. Once the new pods are ready, queries are \
+           switched to them and the old generation is drained and deleted.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -116,7 +116,7 @@ pub struct FireboltEngineSpec {
     pub custom_engine_config: Option<serde_json::Map<String, serde_json::Value>>,
 
     /// Policy that stops the engine when it is idle and starts it again on demand. Defaults to the value of the class.
-    /// Without a policy the engine never stops on its own.
+    /// Without a policy, the operator never stops the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_stop: Option<AutoStop>,
 }

@@ -46,8 +46,8 @@ use crate::rule;
 #[x_kube(validation = rule::immutable_once_set("id"))]
 #[serde(rename_all = "camelCase")]
 pub struct FireboltInstanceSpec {
-    /// Unique identifier of the instance, which is also its account in the metadata service. The operator generates one
-    /// (a ULID) if none is set. Immutable once set.
+    /// Unique identifier of the instance, which is also its account ID in the metadata service. The operator generates
+    /// one (a ULID) if none is set. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub id: Option<String>,
@@ -84,7 +84,7 @@ pub struct MetadataSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// Format of the configuration file. Metadata images built from August 2026 on read `yaml`, earlier ones `xml`.
+    /// Format of the configuration file. Images built in August 2026 or later read `yaml`, earlier images read `xml`.
     #[serde(default)]
     pub config_format: ConfigFormat,
 
@@ -106,7 +106,7 @@ pub enum ConfigFormat {
     /// For images built before August 2026.
     #[default]
     Xml,
-    /// For images built from August 2026 on.
+    /// For images built in August 2026 or later.
     Yaml,
 }
 

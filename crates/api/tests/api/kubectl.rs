@@ -162,7 +162,7 @@ async fn one_category_lists_everything() {
     }
 }
 
-/// A condition has one entry per type, whoever writes it.
+/// A condition has one entry per type, regardless of its writer.
 #[rstest]
 #[case("fire")]
 #[case("fireng")]

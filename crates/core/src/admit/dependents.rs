@@ -26,7 +26,8 @@ fn still_used(what: &str, namespace: &str, engines: &[String], remedy: &str) -> 
         return None;
     }
     let users = names::engines(engines);
-    let message = format!("{what} in namespace {namespace} is used by {users}. {remedy}.");
+    let message =
+        format!("{what} in namespace {namespace} cannot be deleted while it is referenced by {users}. {remedy}.");
     Some(Violation::new("metadata.name", ViolationKind::Forbidden, message))
 }
 
@@ -98,7 +99,7 @@ mod tests {
                 (violation.path.as_str(), violation.kind),
                 ("metadata.name", ViolationKind::Forbidden)
             );
-            let start = format!("{what} in namespace prod is used by {users}");
+            let start = format!("{what} in namespace prod cannot be deleted while it is referenced by {users}");
             assert!(violation.message.starts_with(&start), "{violation}");
             assert!(violation.message.contains(remedy), "{violation}");
         }
@@ -140,7 +141,7 @@ mod tests {
         for text in [remedy, "2 engines (engine-0, engine-1)"] {
             assert!(refused[0].message.contains(text), "{}", refused[0]);
         }
-        assert_eq!(instance_change(&old, &new, &[]), [], "nobody needs it");
+        assert_eq!(instance_change(&old, &new, &[]), [], "no engine references it");
         assert_eq!(instance_change(&old, &old, &named(2)), [], "it is the same");
     }
 

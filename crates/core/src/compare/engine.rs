@@ -25,7 +25,7 @@ use crate::pods;
 use crate::render::{engine as render, is_intact};
 use crate::resolve::engine::EffectiveEngine;
 
-/// All objects of one engine by label or by name, whoever created them.
+/// All objects of one engine by label or by name, regardless of their owner.
 #[derive(Clone, Debug, Default)]
 pub struct EngineObjects {
     /// Every StatefulSet, of whichever generation.
@@ -199,10 +199,10 @@ impl EngineComparator<'_> {
     fn changes(&self, live: &StatefulSet, number: i64, objects: &EngineObjects) -> Vec<String> {
         let current = self.engine.status.as_ref().map(|status| status.current_generation);
         let annotations = live.metadata.annotations.as_ref();
-        let fingerprint = annotations.and_then(|all| all.get(Annotation::TemplateHash.key()));
+        let template_hash = annotations.and_then(|all| all.get(Annotation::TemplateHash.key()));
         let outdated = self
             .rendered
-            .is_some_and(|desired| Some(&desired.template_hash) != fingerprint);
+            .is_some_and(|desired| Some(&desired.template_hash) != template_hash);
         if current != Some(number) || !outdated || !self.is_live {
             return Vec::new();
         }

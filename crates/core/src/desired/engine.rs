@@ -64,7 +64,11 @@ pub fn desired(
         })
         .or_else(|| {
             let exceeded = admit::bounds(engine, known_class, bounds);
-            rejected(GateCause::BoundsExceeded, "The engine container", &exceeded)
+            rejected(
+                GateCause::BoundsExceeded,
+                "The resource configuration of the engine container",
+                &exceeded,
+            )
         });
     let drain_check = resolve::drain_check(engine, known_class);
     DesiredEngine {

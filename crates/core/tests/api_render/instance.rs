@@ -148,8 +148,8 @@ async fn pods_with_weaker_settings_of_a_user_do_not_pass_the_standard_restricted
     }
 }
 
-/// The account of the gateway, which no pod is admitted without. It belongs to nobody: its owner does not exist, and where
-/// the definitions are installed, Kubernetes would take it away again.
+/// The account of the gateway, without which no pod is admitted. It has no owner reference: the owner does not exist, and
+/// where the definitions are installed, Kubernetes would delete it.
 fn account(instance: &EffectiveInstance) -> ServiceAccount {
     let mut account = gateway_service_account(instance);
     account.metadata.owner_references = None;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// The identity of the owner of all objects.
 pub(crate) const UID: &str = "00000000-0000-0000-0000-000000000001";
 
-/// What whoever runs the operator chose.
+/// The defaults that the administrator of the operator chose.
 pub(crate) fn defaults() -> Defaults {
     Defaults {
         image_pull_secrets: vec!["mirror".to_owned()],

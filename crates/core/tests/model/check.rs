@@ -126,7 +126,7 @@ pub(crate) fn reconcile(before: &World, world: &World) -> Result<(), Violation> 
     Ok(())
 }
 
-/// Where everything ends once nobody disturbs any more: one whole generation, and nothing else.
+/// The state that is reached when the disturbances have ended: one whole generation, and nothing else.
 pub(crate) fn rest(world: &World) -> Result<(), Violation> {
     let Some(status) = world.status else {
         return violated(Invariant::ReachesTerminal, "comes to rest without a status".to_owned());
@@ -179,7 +179,7 @@ fn leftovers(world: &World, status: Status) -> Result<(), Violation> {
     }
 }
 
-/// A good specification is restored and nobody disturbs any more.
+/// A good specification is restored, and the disturbances end.
 pub(crate) fn restore(world: &mut World) {
     world.spec.gated = false;
     if world.spec.print == BAD {

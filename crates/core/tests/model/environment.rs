@@ -299,7 +299,7 @@ fn tick(auto: Auto) -> Auto {
         .sample
         .map(|(taken, found)| (older(taken), found))
         .filter(|&(taken, _)| taken < OLD);
-    // A poll is due every step: with none in between, nobody watched.
+    // A poll is due every step: with none in between, the engine was not polled.
     let watched = auto.sample.is_some_and(|(taken, _)| taken == 0);
     Auto {
         window_closed: auto.window_closed.map(older).filter(|&age| age < OLD),

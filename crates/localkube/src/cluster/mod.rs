@@ -28,7 +28,7 @@ use crate::{Error, Result, identity, namespaces, process};
 use running::Running;
 pub use status::{ComponentStatus, Status, status};
 
-/// Names the folder of the cluster that tests shall use; set by whoever runs them.
+/// Names the folder of the cluster that tests use; set by the person who runs them.
 pub const ATTACH_VARIABLE: &str = "LOCALKUBE_ATTACH";
 /// How often a start is tried with other ports.
 const ATTEMPTS: usize = 5;
@@ -93,7 +93,7 @@ impl Cluster {
         boot(tools, nodes, options.limit, move || Folder::fresh(&base)).await
     }
 
-    /// Has a cluster run in `dir` in the background, for as long as nobody calls [`down`]. A healthy one that is there
+    /// Has a cluster run in `dir` in the background, until [`down`] is called. A healthy one that is there
     /// is left alone; the remains of another are cleared first.
     pub async fn up(dir: &Path, options: Options) -> Result<Up> {
         let started = Instant::now();
@@ -200,7 +200,7 @@ impl Cluster {
         self.running.spawn_other(name, program, arguments)
     }
 
-    /// Ends the processes called `name`, whoever started them, and waits until they are gone.
+    /// Ends all processes called `name`, regardless of their parent, and waits until they are gone.
     pub fn end(&self, name: &str) -> Result<()> {
         process::end(self.dir(), |process| process.component == name)
     }

@@ -54,7 +54,7 @@ fn handle(mut signals: Signals) {
                 );
             }
         }
-        // Whoever waits for this process sees that the signal ended it.
+        // The parent of this process observes that the signal ended it.
         if let Err(error) = emulate_default_handler(signal) {
             eprintln!("localkube: end on signal {signal}: {error}");
         }

@@ -55,7 +55,7 @@ pub(super) fn arguments(layout: &Layout) -> Vec<String> {
             // Pods must reach it too. The network belongs to the cluster, so nothing else can.
             "--bind-address=0.0.0.0".to_owned(),
             format!("--advertise-address={}", Node::First.address()),
-            // Nobody resolves the names of nodes.
+            // The names of nodes cannot be resolved.
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
             format!(
                 "--kubelet-client-certificate={}",

@@ -23,7 +23,7 @@ pub(super) fn write_configuration(layout: &Layout, node: Node) -> Result<()> {
         "hostnameOverride": node.name(),
         "bindAddress": node.address(),
         "healthzBindAddress": format!("{}:{HEALTH_PORT}", node.address()),
-        // The table is the machine's, and nobody here needs another size.
+        // The table belongs to the machine, and its size suffices here.
         "conntrack": { "maxPerCore": 0 },
     });
     write_private(

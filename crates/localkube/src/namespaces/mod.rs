@@ -38,7 +38,7 @@ for place in lib/containerd lib/kubelet log; do
   mkdir -p "/var/$place" "$1/$place"
   mount --bind "$1/$place" "/var/$place"
 done
-# No registry is reached, and whoever asks for one hears so at once.
+# No registry can be reached, and attempts fail immediately.
 : > /run/localkube/resolv.conf
 if [ -e /etc/resolv.conf ]; then mount --bind /run/localkube/resolv.conf /etc/resolv.conf; fi
 mount --make-rshared /

@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// A folder that this process owns: no other may start, sweep or remove a cluster there while the value lives.
 ///
 /// The lock also makes cleanup complete. A child shares the lock until it executes its program, and carries its mark
-/// from then on: whoever gets the lock can find every process that the dead owner started.
+/// from then on: the next holder of the lock can find every process that the dead owner started.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -179,7 +179,7 @@ fn create_private(path: &Path) -> Result<()> {
         .map_err(Error::io("create", path))
 }
 
-/// Creates `base` if it is missing, and returns its canonical path if nobody but this user can change what is in it.
+/// Creates `base` if it is missing, and returns its canonical path if only this user can change its content.
 ///
 /// It is usually in a place where everybody may create files, under a name that everybody can guess. So the name itself
 /// is checked before links are followed: one that another user planted may lead to any folder of this user.
@@ -243,7 +243,7 @@ mod tests {
         let orphan_path = orphan.path().to_owned();
         fs::write(orphan_path.join("file"), "").expect("write a file");
         drop(orphan);
-        let unlocked = base.path().join("cluster-nobody-got-to-lock");
+        let unlocked = base.path().join("cluster-never-locked");
         fs::create_dir(&unlocked).expect("create a folder");
         sweep(base.path()).expect("sweep");
         assert!(!orphan_path.exists() && !unlocked.exists());

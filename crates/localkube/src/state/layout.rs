@@ -120,7 +120,7 @@ impl Layout {
     }
 }
 
-/// Writes a file that only its owner may read. Whoever reads it meanwhile sees the old text or the new, never a part.
+/// Writes a file that only its owner may read. A concurrent read returns the old text or the new, never a part.
 pub(crate) fn write_private(path: &Path, contents: &[u8]) -> Result<()> {
     let folder = path.parent().expect("a file is in a folder");
     let temporary = tempfile::Builder::new()

@@ -1,4 +1,4 @@
-//! The folder of a cluster: who owns it, what lies where in it, and the ports that are written down there.
+//! The folder of a cluster: who owns it, where its files are, and the ports that it records.
 
 pub(crate) mod folder;
 pub(crate) mod layout;

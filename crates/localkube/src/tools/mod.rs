@@ -118,7 +118,7 @@ impl Tools {
         }
     }
 
-    /// Whether the environment provides every program of `tool`, so that nobody needs to build it.
+    /// Whether the environment provides every program of `tool`, so that it need not be built.
     #[must_use]
     pub fn is_overridden(&self, tool: Tool) -> bool {
         let mut binaries = Binary::ALL

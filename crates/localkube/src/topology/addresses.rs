@@ -1,4 +1,4 @@
-//! Addresses that every cluster has: nobody but the cluster itself can reach them.
+//! Addresses that every cluster has: only the cluster itself can reach them.
 
 /// The addresses of all pods, whatever their node.
 pub(crate) const PODS: &str = "10.244.0.0/16";

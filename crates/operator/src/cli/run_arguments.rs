@@ -70,7 +70,7 @@ pub struct RunArguments {
     )]
     pub(crate) watch_label_selector: LabelSelector,
 
-    /// How many objects of each kind are reconciled at the same time
+    /// Number of concurrent reconciles per kind, from 1 to 1024
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_WORKERS", hide_env_values = true,
@@ -81,7 +81,8 @@ pub struct RunArguments {
     )]
     pub workers: u16,
 
-    /// How long a new generation may take to become ready before its engine reports a stuck rollout, for example 15m
+    /// How long a new generation may take to become ready before its engine reports `ProgressDeadlineExceeded`, for
+    /// example 15m
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_ROLLOUT_PROGRESS_DEADLINE", hide_env_values = true,
@@ -182,7 +183,7 @@ pub struct RunArguments {
     )]
     pub image_pull_secrets: Vec<String>,
 
-    /// Maximum CPU that the engine container of an engine may request, for example 32 [default: no limit]
+    /// Maximum CPU request and limit of the engine container, for example 32 [default: no limit]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_ENGINE_MAX_CPU",
@@ -194,7 +195,7 @@ pub struct RunArguments {
     )]
     pub(crate) engine_max_cpu: Maximum,
 
-    /// Maximum memory that the engine container of an engine may request, for example 256Gi [default: no limit]
+    /// Maximum memory request and limit of the engine container, for example 256Gi [default: no limit]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_ENGINE_MAX_MEMORY",
@@ -206,8 +207,7 @@ pub struct RunArguments {
     )]
     pub(crate) engine_max_memory: Maximum,
 
-    /// Maximum ephemeral storage that the engine container of an engine may request, for example 10Ti [default: no
-    /// limit]
+    /// Maximum ephemeral storage request and limit of the engine container, for example 10Ti [default: no limit]
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_ENGINE_MAX_EPHEMERAL_STORAGE",
@@ -298,7 +298,7 @@ pub struct RunArguments {
     )]
     pub(crate) webhook_configuration: String,
 
-    /// Validity of the certificates that the operator issues, for example 2160h; they are renewed after two thirds of it
+    /// Validity of the certificates that the operator issues, for example 2160h; they are rotated after two thirds of it
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_WEBHOOK_CERT_VALIDITY", hide_env_values = true,
@@ -309,7 +309,7 @@ pub struct RunArguments {
     )]
     pub(crate) webhook_cert_validity: Duration,
 
-    /// Elect one leader among several replicas; '--leader-elect=false' for a single replica
+    /// Use leader election; set --leader-elect=false only with a single replica
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_LEADER_ELECT", hide_env_values = true,
@@ -382,7 +382,7 @@ pub struct RunArguments {
     )]
     pub log_format: Option<LogFormat>,
 
-    /// What to log: error, warn, info, debug or trace, or per module, for example `info,firebolt_runtime::leader=debug`
+    /// Log level: error, warn, info, debug or trace, or per module, for example `info,firebolt_runtime::leader=debug`
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_LOG_LEVEL", hide_env_values = true,

@@ -211,7 +211,7 @@ fn the_handbook_names_each_flag_and_no_other() {
 fn certificates_are_for_what_the_api_server_calls_the_webhook(#[case] flags: &[&str], #[case] hosts: Option<&[&str]>) {
     let own = settings(flags).certificates.map(|certificates| match certificates {
         Certificates::Own(own) => own.hosts,
-        Certificates::Supplied(folder) => panic!("nobody supplied {}", folder.display()),
+        Certificates::Supplied(folder) => panic!("no flag supplied {}", folder.display()),
     });
     assert_eq!(
         own,

@@ -103,7 +103,7 @@ impl EngineReconciler {
         match conditions(&mut writer, &next).await {
             Ok(()) => (writer.into_owner(), events),
             Err(error) => {
-                debug!("report a rejection: {error}");
+                debug!("cannot report the rejection: {error}");
                 (writer.into_owner(), Vec::new())
             }
         }

@@ -74,7 +74,7 @@ impl EngineMetrics {
         );
         registry.register(
             "wake_to_patched_seconds",
-            "From the time in the wake annotation to the patch of spec.replicas",
+            "Time from the timestamp of the wake request to the patch of spec.replicas",
             own.wake_to_patched.clone(),
         );
         registry.register("wakes", "Total number of wake requests, by outcome", own.wakes.clone());

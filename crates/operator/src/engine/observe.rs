@@ -121,7 +121,7 @@ async fn list_warnings(client: &Client, namespace: &str, uid: &str) -> Option<Ve
     match tokio::time::timeout(EVENTS_TIMEOUT, api.list(&parameters)).await {
         Ok(Ok(events)) => Some(events.items),
         Ok(Err(error)) => {
-            debug!("list events of a StatefulSet: {}", describe(&error));
+            debug!("cannot list the events of the StatefulSet: {}", describe(&error));
             None
         }
         Err(_elapsed) => None,

@@ -96,7 +96,7 @@ impl InstanceReconciler {
         match writer.patch_status(&status).await {
             Ok(()) => Some(Event::warning(<&str>::from(InstanceReason::EnsureFailed), message)),
             Err(error) => {
-                debug!("report a rejection: {error}");
+                debug!("cannot report the rejection: {error}");
                 None
             }
         }

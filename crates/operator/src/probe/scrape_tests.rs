@@ -204,7 +204,7 @@ async fn a_connection_that_is_never_made_times_out() {
 
 #[tokio::test]
 async fn a_refused_connection_names_the_address() {
-    // Bound, so that nobody else gets the port, but not listening.
+    // Bound, so that no other process gets the port, but not listening.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let address = socket.local_addr().unwrap();

@@ -39,7 +39,7 @@ pub struct Settings {
     pub bounds: Bounds,
     /// How long a generation may take to become ready before that is reported.
     pub(crate) rollout_progress_deadline: Duration,
-    /// How many objects of each kind are reconciled at the same time.
+    /// Number of concurrent reconciles per kind.
     pub workers: u16,
     /// The name of this replica.
     pub identity: String,

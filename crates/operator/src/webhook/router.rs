@@ -152,7 +152,7 @@ impl AdmissionHandler {
                 metrics.responded(&webhook.kind(), None, AdmissionResult::Error);
                 (
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "the webhook panicked; its log has the cause\n",
+                    "the webhook panicked; see the log of the operator for the cause\n",
                 )
                     .into_response()
             }

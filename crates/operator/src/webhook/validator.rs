@@ -147,9 +147,7 @@ impl Validator {
         let EngineReferences { bound, unreadable } = engine_references::live(&self.client, object, refers)
             .await
             .map_err(|error| LookupError(format!("cannot {error}")))?;
-        let unreadable = unreadable
-            .into_iter()
-            .map(|name| format!("{name}, which cannot be parsed"));
+        let unreadable = unreadable.into_iter().map(|name| format!("{name} [cannot be parsed]"));
         Ok(bound.into_iter().chain(unreadable).collect())
     }
 }

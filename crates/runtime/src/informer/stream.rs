@@ -42,7 +42,7 @@ pub struct InformerOptions<'a, K, H, P> {
     pub store: Arc<Store<K>>,
     /// Is called for every change.
     pub handler: H,
-    /// Drops the parts of an object that nobody reads, before it is stored.
+    /// Drops the unused parts of an object before it is stored.
     pub prune: P,
     /// What is watched, for messages: the kind, and whose objects.
     pub subject: String,

@@ -54,7 +54,7 @@ pub(crate) struct Claim {
     pub holder: String,
     /// When we took the lease, cut to microseconds as the API server stores it.
     pub acquired: Timestamp,
-    /// The number of this term.
+    /// The number of leader transitions up to this claim.
     pub transitions: i32,
 }
 
@@ -222,7 +222,7 @@ fn decide_candidate(
 ) -> ElectionStep {
     match retry_at {
         Some(at) if at > now => return ElectionStep::Wait(at),
-        // A failure is over only when a request has succeeded. What the watch shows meanwhile, such as whoever won the race
+        // A failure is over only when a request has succeeded. What the watch shows meanwhile, such as the winner of the race
         // for a new Lease, would otherwise be waited for as if nothing had failed.
         Some(_) => return ElectionStep::Request(Request::Read),
         None => {}
@@ -267,7 +267,7 @@ fn decide_leader(
         }) if !claim.is_in(record) => ElectionStep::Lost(Loss::Taken {
             by: record.holder.clone(),
         }),
-        // Deleted by hand: the term goes on under the same claim, unless someone else was quicker.
+        // Deleted manually: leadership continues under the same claim, unless another process was faster.
         Some(ObservedLease {
             live: true,
             record: None,

@@ -28,7 +28,7 @@ fn held_by(holder: &str) -> LeaseRecord {
 fn released() -> LeaseRecord {
     LeaseRecord {
         holder: None,
-        ..held_by("nobody")
+        ..held_by("no-one")
     }
 }
 
@@ -202,7 +202,7 @@ fn failures_delay_the_next_request_but_never_the_end_of_leadership() {
     );
 }
 
-/// Otherwise, whoever loses the race for a new Lease would rest on what the watch shows, and never be ready.
+/// Otherwise, the loser of the race for a new Lease would rely on what the watch shows, and never be ready.
 #[test]
 fn a_candidate_whose_request_failed_reads_the_lease_again_although_it_knows_the_leader() {
     let start = Instant::now();

@@ -23,7 +23,7 @@ use crate::informer::{FailureLog, WatchError};
 pub enum Ended {
     /// It was stopped. A lease that was held has been released, or expires.
     Stopped,
-    /// Leadership was lost. No reconcile of this term may go on.
+    /// No reconcile may continue after leadership is lost.
     Lost(Loss),
 }
 
@@ -199,7 +199,7 @@ impl Elector {
         self.lease = lease;
     }
 
-    /// Makes a request. The end of a term does not wait for the response.
+    /// Makes a request. The end of leadership does not wait for the response.
     async fn perform(&mut self, request: Request) {
         match self.standing {
             Standing::Candidate { .. } => self.request(request).await,
@@ -215,7 +215,7 @@ impl Elector {
             Ok(()) => {
                 self.retry_at = None;
                 if self.failure.take().is_some() {
-                    info!("lease is reachable again");
+                    info!("lease requests succeed again");
                 }
             }
             Err(error) => {
@@ -239,7 +239,8 @@ impl Elector {
     }
 
     async fn hold(&mut self, lease: Option<&Lease>) -> Result<(), LeaseError> {
-        // The term counts from here, not from the response: the API server may store the renewal at any time in between.
+        // The lease duration counts from here, not from the response: the API server may store the renewal at any time in
+        // between.
         let begun = Instant::now();
         let claim = self.claim(lease);
         if let Standing::Candidate { sent } = &mut self.standing {
@@ -251,7 +252,7 @@ impl Elector {
         };
         self.observe(Some(stored), true);
         if begun.elapsed() >= self.client.timing().give_up_after() {
-            // The response came so late that the term is over. A leader stops; a candidate never becomes the leader, and
+            // The response came so late that leadership has ended. A leader stops; a candidate never becomes the leader, and
             // renews its claim first.
             self.waited();
             return Ok(());

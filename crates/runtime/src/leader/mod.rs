@@ -4,7 +4,7 @@
 //! them. A watch on the Lease notifies a candidate at once that it was released, and a leader that it was deleted; it is a
 //! hint only, and decisions are made from live reads.
 //!
-//! A process leads at most once: when it loses the lease it must exit, because reconciles of its term may still be running.
+//! A process leads at most once: when it loses the lease it must exit, because reconciles that it started may still be running.
 
 mod apply;
 pub mod decide;

@@ -1,8 +1,8 @@
 //! An engine that keeps the contract of the closed-source image at its edges.
 //!
 //! Queries come by HTTP on one port, health and metrics are on ports of their own. When the shutdown begins, readiness
-//! turns to 503, new queries are turned away unexecuted with a 503 that carries [`DRAINED_HEADER`], and running ones
-//! come to their end. Which queries were executed is written down, and reported to a [ledger](crate::load::Ledger) if
+//! turns to 503, new queries are rejected unexecuted with a 503 that carries [`DRAINED_HEADER`], and running ones
+//! come to their end. Which queries were executed is recorded, and reported to a [ledger](crate::load::Ledger) if
 //! there is one, so that a test can tell whether one was lost or executed twice.
 //!
 //! The statements that it understands are those that a person would type to see whether it works:
@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `SELECT 42` | a row with that number |
 //! | `SELECT sleep(1.5)` | a row with a zero, after that many seconds |
-//! | `INSERT INTO events VALUES ('id')` | no row; the query is written down as `id` |
+//! | `INSERT INTO events VALUES ('id')` | no row; the query is recorded as `id` |
 //!
 //! Any other query computes nothing, and its [`Answer`] says what arrived. Each one can be given an identifier and a
 //! length by header or parameter ([`ID_HEADER`], [`DURATION_HEADER`]), which win over those of the statement.
@@ -40,7 +40,7 @@ pub use settings::{HEALTH_PORT, METRICS_PORT, QUERY_PORT, Settings};
 use crate::server::Server;
 use state::State;
 
-/// Marks the answer to a query that was turned away before it was executed.
+/// Marks the response to a query that was rejected before it was executed.
 pub const DRAINED_HEADER: &str = "x-firebolt-drained";
 /// Where an engine says whether it takes queries, on the query port and on the health port.
 pub const READY_PATH: &str = "/health/ready";
@@ -109,7 +109,7 @@ impl Engine {
         self.state.executed()
     }
 
-    /// How many queries were turned away because of the shutdown.
+    /// How many queries were rejected because of the shutdown.
     #[must_use]
     pub fn rejected(&self) -> usize {
         self.state.rejected()

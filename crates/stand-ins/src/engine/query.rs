@@ -1,4 +1,4 @@
-//! A query: it is taken in or turned away, is reported, lasts as long as it asks for, and is answered.
+//! A query: it is accepted or rejected, is reported, lasts as long as it asks for, and is answered.
 
 use axum::Json;
 use axum::body::{Body, BodyDataStream, Bytes};
@@ -17,7 +17,7 @@ use super::DRAINED_HEADER;
 use super::state::State;
 use super::statement::{self, Statement};
 
-/// Names the query, for whoever counts executions.
+/// Names the query, so that its executions can be counted.
 pub const ID_HEADER: &str = "x-query-id";
 /// Names the query, for clients that cannot set a header.
 pub(crate) const ID_PARAMETER: &str = "query_id";
@@ -31,7 +31,7 @@ pub(crate) const DURATION_PARAMETER: &str = "query_duration";
 pub struct Answer {
     /// The engine that answers.
     pub pod: String,
-    /// The identifier under which the query is written down.
+    /// The identifier under which the query is recorded.
     pub query_id: String,
     /// The method.
     pub method: String,

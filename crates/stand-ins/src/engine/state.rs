@@ -69,7 +69,7 @@ impl State {
         let id = id.unwrap_or_else(|| format!("{}-{}", self.pod, intake.begun));
         intake.begun += 1;
         intake.executed.push(id.clone());
-        // Listens before it is counted: whoever sees it run can release it.
+        // Listens before it is counted: a client that observes it as running can release it.
         let release = self.release.subscribe();
         self.running.send_modify(|running| *running += 1);
         Some(Execution {

@@ -47,7 +47,7 @@ pub enum Error {
     /// The ledger cannot be served.
     #[error("serve the ledger on {0}")]
     Ledger(SocketAddr, #[source] io::Error),
-    /// Nobody reads the output.
+    /// The reader of the output is gone.
     #[error("write to the standard output")]
     Output(#[source] io::Error),
     /// The signals cannot be heard.

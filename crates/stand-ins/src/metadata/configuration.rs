@@ -303,7 +303,7 @@ impl Reader {
         }
     }
 
-    /// Fails if a value is left that nobody took.
+    /// Fails if a value was not read.
     fn finish(self) -> Result<()> {
         match self.branch.first_key_value() {
             None => Ok(()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// The user and group of PostgreSQL in the image. It knows no other user that is not root.
 pub(crate) const IMAGE_USER: u32 = 70;
-/// Where the image keeps data if nobody says otherwise.
+/// Where the image keeps data by default.
 const IMAGE_DATA: &str = "/var/lib/postgresql/data";
 
 /// What a pod says about the container of PostgreSQL.

@@ -1,6 +1,6 @@
 # Runs PostgreSQL in what a container would give it, as far as a test can tell: a file system of its own that is
 # read-only but for the mounts, a user of its own without any capability, and its own processes. It runs as root of a
-# user namespace that has the rights of whoever started the test, and no more.
+# user namespace that has the rights of the user who started the test, and no more.
 set -eu
 root=$1 system=$2 user=$3 group=$4
 shift 4

@@ -8,7 +8,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Passes bytes on between whoever connects and one address. It ends with the runtime of the test.
+/// Forwards bytes between each client and one address. It ends with the runtime of the test.
 pub(crate) struct Proxy {
     address: SocketAddr,
     is_open: watch::Sender<bool>,

@@ -115,8 +115,8 @@ impl UnreadableEngines {
                 kind = "FireboltEngine",
                 namespace,
                 name,
-                "cannot parse the engine: {cause}. Queries for it are answered as if it did not exist. Update the custom \
-                 resource definitions and the operator together."
+                "cannot parse the engine: {cause}. Queries for it receive 404 engine_not_found. Update the custom resource \
+                 definitions and the operator together."
             );
         }
     }

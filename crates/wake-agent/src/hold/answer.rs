@@ -129,7 +129,7 @@ impl Refusal {
             Self::Malformed => "The engine name is not valid.",
             Self::NotFound => "The engine does not exist in this instance.",
             Self::Stopped => {
-                "The engine is stopped. Queries do not start it, because auto-stop is off. Set spec.replicas to start it."
+                "The engine is stopped and auto-stop is off, so queries do not start it. Set spec.replicas to start it."
             }
             Self::NotAllowed(_) => {
                 "The engine is stopped, and the gateway is not allowed to wake it. See the log of the wake agent for the cause."

@@ -24,7 +24,7 @@ fn version_is_one_line() {
 #[rstest]
 #[case::missing(&[], "--namespace <NAME>")]
 #[case::unknown(&["--kubeconfig=x"], "--kubeconfig")]
-#[case::invalid(&["--hold-memory=128Mi"], "'--hold-memory <BYTES>': \"128Mi\" is not a number of bytes: write digits")]
+#[case::invalid(&["--hold-memory=128Mi"], "'--hold-memory <BYTES>': \"128Mi\" is not a number of bytes: use digits only")]
 #[case::not_loopback(&["--listen=0.0.0.0:9902"], "'--listen <ADDRESS>': \"0.0.0.0:9902\" can be reached from outside")]
 fn an_invalid_flag_exits_with_code_2_and_its_name(#[case] flags: &[&str], #[case] expected: &str) {
     let rest = if flags.is_empty() { &[] } else { &GATEWAY[..] };

@@ -18,7 +18,7 @@ fn an_unknown_engine_is_reported_promptly() {
         let _scene = TestEnv::start().await;
         for _ in 0..3 {
             let start = Instant::now();
-            assert_eq!(ask("nobody").await.error(), (503, "engine_unavailable".to_owned()));
+            assert_eq!(ask("absent").await.error(), (503, "engine_unavailable".to_owned()));
             assert!(start.elapsed() < PROMPT, "{:?}", start.elapsed());
         }
     });

@@ -41,12 +41,12 @@ fn a_line_describes_the_outcome_of_a_query() {
 fn failures_are_logged_with_engine_and_cause() {
     isolated(async {
         let env = TestEnv::start().await;
-        assert_eq!(ask("nobody").await.status, 503);
+        assert_eq!(ask("absent").await.status, 503);
         assert_eq!(send(empty(request("/x"))).await.status, 400);
         let log = lines(&env, 2).await;
         assert_eq!(
             (&log[0]["engine"], &log[0]["status"]),
-            (&Value::from("nobody"), &Value::from(503))
+            (&Value::from("absent"), &Value::from(503))
         );
         assert_ne!(log[0]["flags"], Value::Null, "{}", log[0]);
         assert_eq!(
@@ -111,7 +111,7 @@ fn no_secret_is_logged() {
             send(with_secrets(request(&format!("/?engine={SECRET}!")))).await.status,
             400
         );
-        assert_eq!(send(with_secrets(query("nobody"))).await.status, 503);
+        assert_eq!(send(with_secrets(query("absent"))).await.status, 503);
         let log = lines(&env, 3).await;
         assert!(log.iter().all(|line| !line.to_string().contains(SECRET)), "{log:#?}");
     });

@@ -122,11 +122,11 @@ fn the_probe_port_serves_the_readiness_of_engines_and_nothing_else() {
         assert_eq!(probe("GET", &service("one"), "/health/ready").await, Some(200));
         one.set_ready(false);
         assert_eq!(probe("GET", &service("one"), "/health/ready").await, Some(503));
-        for nobody in ["gone", "unknown"] {
+        for absent in ["gone", "unknown"] {
             assert_eq!(
-                probe("GET", &service(nobody), "/health/ready").await,
+                probe("GET", &service(absent), "/health/ready").await,
                 Some(503),
-                "{nobody}"
+                "{absent}"
             );
         }
         for (method, authority, path) in [

@@ -64,7 +64,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"~",
         b"-",
         b".",
-        b"nobody",
+        b"absent",
         b"",
     ];
     let known: Vec<Vec<u8>> = known.iter().map(|piece| piece.to_vec()).collect();
@@ -87,7 +87,7 @@ fn engine() -> impl Strategy<Value = Vec<u8>> + Clone {
 
 fn parameter() -> impl Strategy<Value = Vec<u8>> {
     let named = |name: &'static [u8]| {
-        let value = prop_oneof![6 => engine(), 1 => Just(b"nobody".to_vec()), 2 => text(0..3)];
+        let value = prop_oneof![6 => engine(), 1 => Just(b"absent".to_vec()), 2 => text(0..3)];
         value.prop_map(move |value| [name, b"=", &value].concat())
     };
     prop_oneof![
@@ -107,7 +107,7 @@ fn made() -> impl Strategy<Value = Made> {
     });
     let header = prop_oneof![
         6 => engine(),
-        1 => Just(b"nobody".to_vec()),
+        1 => Just(b"absent".to_vec()),
         2 => text(0..2),
         1 => (1_usize..200).prop_map(|length| vec![b'a'; length]),
     ];

@@ -111,7 +111,7 @@ impl Record {
         assert_eq!(
             executed.pods.len(),
             self.len(),
-            "nothing was executed that nobody asked for"
+            "no query was executed that was not sent"
         );
     }
 }

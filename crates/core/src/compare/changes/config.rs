@@ -43,7 +43,7 @@ fn hash_changed(sources: &UserManifests, rendered: Rendering, live: Rendering) -
     is_changed.then(|| format!("{} changed", sources.owned("spec.customEngineConfig", by_class)))
 }
 
-/// A field that nobody sets was removed, or is a default of the operator.
+/// A field that neither engine nor class sets was removed, or is a default of the operator.
 fn custom(sources: &UserManifests, path: &str, file: &Value) -> String {
     let own = sources.engine.spec.custom_engine_config.as_ref();
     let class = sources.class.and_then(|class| class.spec.custom_engine_config.as_ref());

@@ -69,7 +69,8 @@ fn orphaned(secret: &SecretOutline, instance: &str) -> Option<String> {
     let mut owners = secret.metadata.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.kind == "FireboltInstance" && owner.uid != instance)?;
     Some(format!(
-        "it belongs to an instance that is gone (uid {}), and Kubernetes will delete it; remove its ownerReferences",
+        "it is owned by an instance that no longer exists (uid {}), so Kubernetes will delete it; remove its \
+         ownerReferences",
         owner.uid
     ))
 }
@@ -91,7 +92,7 @@ fn wrongly_named(secret: &SecretOutline) -> Option<String> {
     let (key, _, expected) = names
         .into_iter()
         .find(|(_, value, expected)| value.as_deref() != Some(*expected))?;
-    Some(format!("its key {key} is not {expected}"))
+    Some(format!("the value of its key {key} must be {expected}"))
 }
 
 #[cfg(test)]
@@ -127,8 +128,8 @@ mod tests {
     #[case::no_password(&[OURS[0], OURS[2]], "it has no key password")]
     #[case::no_database(&OURS[..2], "it has no key database")]
     #[case::empty_password(&[OURS[0], ("password", ""), OURS[2]], "its key password is empty")]
-    #[case::other_user(&[("username", "root"), OURS[1], OURS[2]], "its key username is not firebolt")]
-    #[case::other_database(&[OURS[0], OURS[1], ("database", "d")], "its key database is not firebolt_metadata")]
+    #[case::other_user(&[("username", "root"), OURS[1], OURS[2]], "the value of its key username must be firebolt")]
+    #[case::other_database(&[OURS[0], OURS[1], ("database", "d")], "the value of its key database must be firebolt_metadata")]
     fn what_is_wrong_with_our_own_is_named(#[case] data: &[(&str, &str)], #[case] fault: &str) {
         assert_eq!(
             check(&found(data), &effective()),

@@ -214,7 +214,7 @@ impl InstanceComparator<'_> {
             name: object.name(&self.effective.name),
             meta: child.meta.clone(),
         });
-        // Whoever has the StatefulSet has its data, as after a deletion that was to leave everything else behind.
+        // The owner of the StatefulSet has its data, as after a deletion that was to leave everything else behind.
         let set = objects.get(&InstanceObject::PostgresSet);
         let given_away = set.is_some_and(|set| !set.meta.owned);
         let claim = snapshot.claim.as_ref().map(|claim| Leftover {

@@ -11,7 +11,7 @@ use crate::plan::instance::InstanceObject;
 use crate::render::{instance as render, with_template_hash};
 use crate::resolve::instance::EffectiveInstance;
 
-/// Everything in the cluster that has the name of an object of one instance, whoever made it; and its pods.
+/// Everything in the cluster that has the name of an object of one instance, regardless of its owner; and its pods.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the names are those of Kubernetes")]
 pub struct InstanceObjects {

@@ -46,8 +46,8 @@ fn delete((kind, name, meta): &ChildObject) -> EngineWrite {
 }
 
 /// The engine is being deleted: first the route and the pods, then the objects that the pods needed, then the
-/// finalizer. Each deletion is awaited, but an object that is blocked by the finalizer of another controller is
-/// reported and left behind.
+/// finalizer. The plan waits for each deletion, but an object that is blocked by the finalizer of another
+/// controller is reported and left behind.
 pub(super) fn plan(input: &Input) -> Plan {
     let nothing = Plan::default();
     if !has_finalizer(&input.engine.metadata, Finalizer::Engine.key()) {
@@ -67,7 +67,7 @@ pub(super) fn plan(input: &Input) -> Plan {
         .collect();
     let stage = [first, then]
         .into_iter()
-        .find(|stage| stage.iter().any(|seen| awaited(seen)));
+        .find(|stage| stage.iter().any(|seen| blocks_deletion(seen)));
     if let Some(stage) = stage {
         let writes = stage
             .into_iter()
@@ -117,12 +117,12 @@ fn owned_objects<'a>(input: &Input<'a>) -> Vec<ChildObject<'a>> {
 }
 
 /// It is not deleted yet, or it is being deleted and no other controller blocks that.
-fn awaited((_, _, meta): &ChildObject) -> bool {
+fn blocks_deletion((_, _, meta): &ChildObject) -> bool {
     !meta.terminating || meta.foreign_finalizers.is_empty()
 }
 
 fn held_by_others(objects: &[ChildObject]) -> Vec<String> {
-    let held = objects.iter().filter(|seen| !awaited(seen));
+    let held = objects.iter().filter(|seen| !blocks_deletion(seen));
     held.map(|(kind, name, meta)| {
         let finalizers = meta.foreign_finalizers.join(", ");
         format!(

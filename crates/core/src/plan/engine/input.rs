@@ -1,6 +1,6 @@
 //! The input of a plan: the engine, its desired state, its observed state, and the time.
 //!
-//! # What the caller owes
+//! # Requirements for the caller
 //!
 //! - A failed read is an error of the reconcile, never an absence in [`Observed`].
 //! - Watch caches are sufficient for a first plan. As long as [`Plan::reads_needed`](super::Plan::reads_needed) asks for

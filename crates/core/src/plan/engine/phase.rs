@@ -66,7 +66,7 @@ pub(super) fn drift(input: &Input, desired: &Desired, generation: i64) -> Option
     let seen = input.generation(generation);
     if seen.name_taken() {
         return Some(format!(
-            "an object that the engine does not own has a name of generation {generation}"
+            "an object that the engine does not own already uses a name of generation {generation}"
         ));
     }
     let Some(set) = &seen.stateful_set else {
@@ -170,9 +170,10 @@ pub(super) fn undo_switch(input: &Input, progress: Progress, old: i64) -> Option
             active: Some(old),
             draining: None,
         };
+        let lost = progress.current;
         let why = format!(
-            "Generation {} no longer has a ready pod; switching queries back to generation {old} until it has.",
-            progress.current
+            "Generation {lost} no longer has a ready pod; switching queries back to generation {old} until generation \
+             {lost} is ready again."
         );
         Transition::to(undone, why)
     })

@@ -109,7 +109,7 @@ fn drain_check_failing(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     };
     let message = format!(
         "Cannot read the running queries of pod {pod} (generation {old}): {cause}. Generation {} is serving queries; \
-         generation {old} is kept until its queries have been read and have finished. To delete it immediately, set \
+         generation {old} is kept until a drain check succeeds and finds no queries. To delete it without waiting, set \
          spec.drainCheckEnabled to false.",
         facts.progress.current
     );
@@ -127,13 +127,18 @@ fn progress_deadline_exceeded(facts: &ReadinessFacts) -> Option<EngineReadiness>
         None => "No generation is serving queries.".to_owned(),
     };
     let message = || {
+        let warning = stateful_set_warning(facts).map(|warning| format!(" {}", warning.message));
+        let causes = causes(facts) + &warning.unwrap_or_default();
+        let problem = if causes.is_empty() {
+            "the problem with the pods"
+        } else {
+            "the cause below"
+        };
         format!(
-            "{} is not ready after {deadline:#}: {}. {serving} The rollout continues as soon as the pods become \
-             ready; fix the spec or the cause that prevents it.{}{}",
+            "{} is not ready after {deadline:#}: {}. {serving} Fix the spec or {problem}; the rollout continues \
+             automatically when the pods are ready.{causes}",
             generation(facts),
-            count(seen, set.replicas),
-            causes(facts),
-            stateful_set_warning(facts).map_or(String::new(), |warning| format!(" {}", warning.message))
+            count(seen, set.replicas)
         )
     };
     (waited >= deadline).then(|| not_ready(EngineReason::ProgressDeadlineExceeded, message()))

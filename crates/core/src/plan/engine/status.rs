@@ -171,7 +171,11 @@ fn based_on(input: &Input, progress: Progress, cause: Option<&str>) -> FireboltE
 /// Sets both conditions. Returns an event if a person has to act and has not been informed yet.
 fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Progress) -> Option<Event> {
     let instance = match input.desired {
-        Ok(_) => Some((true, EngineReason::InstanceReady, "The instance is ready.".to_owned())),
+        Ok(_) => Some((
+            true,
+            EngineReason::InstanceReady,
+            "The engine can use its instance.".to_owned(),
+        )),
         Err(gate) => match gate.cause {
             GateCause::InstanceNotReady => Some((false, EngineReason::InstanceNotReady, gate.message.clone())),
             // The instance is not the cause; its condition is kept.

@@ -71,7 +71,7 @@ fn wait_for_notice(input: &Input, before: Progress, remaining: Duration) -> Tran
     let desired = input.desired.as_ref().ok();
     if let Some(why) = desired.and_then(|desired| drift(input, desired, before.current)) {
         return back(format!(
-            "Generation {} is outdated before it took over: {why}.",
+            "Generation {} became outdated before the switch: {why}.",
             before.current
         ));
     }

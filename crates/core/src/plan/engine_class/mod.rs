@@ -34,8 +34,8 @@ use super::{Reads, has_finalizer};
 /// match the label selector cause no watch events.
 const UNSEEN: Duration = Duration::from_secs(30);
 
-/// How long a class is not reconciled after its number of engines changed: engines come and go in great numbers, and nobody
-/// needs each number in between.
+/// How long a class is not reconciled after its number of engines changed: many engines may be created or deleted at
+/// once, and the numbers in between are of no use.
 const COUNT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Plans one reconcile.

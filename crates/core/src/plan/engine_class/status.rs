@@ -42,14 +42,14 @@ pub(super) fn blocked(input: &Input) -> Option<ClassReadiness> {
     let (bound, unreadable) = (&input.observed.bound, &input.observed.unreadable);
     let referring = (!bound.is_empty()).then(|| {
         format!(
-            "{} {} it. Clear or change spec.engineClassRef of the engines, or delete them.",
-            names::engines(bound),
-            if bound.len() == 1 { "references" } else { "reference" }
+            "It is referenced by {}. Change or remove spec.engineClassRef in these engines, or delete them.",
+            names::engines(bound)
         )
     });
     let unknown = (!unreadable.is_empty()).then(|| {
         format!(
-            "{} cannot be parsed and may reference it. Correct it with `kubectl edit`, or delete it.",
+            "It may be referenced by {}, which cannot be parsed. Correct such engines with `kubectl edit`, or delete \
+             them.",
             names::engines(unreadable)
         )
     });
@@ -57,11 +57,11 @@ pub(super) fn blocked(input: &Input) -> Option<ClassReadiness> {
     (!reasons.is_empty()).then(|| ClassReadiness {
         reason: EngineClassReason::DeletionBlocked,
         message: format!(
-            "Class {} in namespace {} cannot be deleted while engines reference it: {} The deletion then continues \
+            "Class {} in namespace {} cannot be deleted while engines reference it. {} The deletion then continues \
              automatically.",
             name.unwrap_or_default(),
             namespace.unwrap_or_default(),
-            reasons.join(" Also, ")
+            reasons.join(" ")
         ),
     })
 }

@@ -122,11 +122,11 @@ fn an_unreferenced_class_is_released_after_a_live_list() {
 #[case::one(
     &["a"],
     &[],
-    "engine a references it. Clear or change spec.engineClassRef of the engines, or delete them."
+    "It is referenced by engine a. Change or remove spec.engineClassRef in these engines, or delete them."
 )]
-#[case::many(&["a", "b", "c", "d", "e", "f", "g"], &[], "7 engines (a, b, c, d, e and 2 more) reference it. ")]
-#[case::unreadable(&[], &["odd"], "engine odd cannot be parsed and may reference it. Correct it with `kubectl edit`")]
-#[case::both(&["a"], &["odd"], "or delete them. Also, engine odd cannot be parsed")]
+#[case::many(&["a", "b", "c", "d", "e", "f", "g"], &[], "It is referenced by 7 engines (a, b, c, d, e and 2 more). ")]
+#[case::unreadable(&[], &["odd"], "It may be referenced by engine odd, which cannot be parsed. Correct such engines with `kubectl edit`")]
+#[case::both(&["a"], &["odd"], "or delete them. It may be referenced by engine odd, which")]
 fn a_blocked_deletion_names_the_engines(#[case] bound: &[&str], #[case] unreadable: &[&str], #[case] text: &str) {
     let case = class().done().bound(bound).unreadable(unreadable).deleting();
     let plan = case.plan();
@@ -135,7 +135,7 @@ fn a_blocked_deletion_names_the_engines(#[case] bound: &[&str], #[case] unreadab
     let (holds, reason, message) = ready_condition(&case);
     assert_eq!((holds.as_str(), reason.as_str()), ("False", "DeletionBlocked"));
     assert!(
-        message.starts_with("Class large in namespace data cannot be deleted while engines reference it: ")
+        message.starts_with("Class large in namespace data cannot be deleted while engines reference it. ")
             && message.contains(text),
         "{message}"
     );

@@ -25,8 +25,8 @@ const ORPHAN: &str = "orphan";
 /// Number of finalizers of one object that a message names.
 const MOST_FINALIZERS: usize = 3;
 
-/// Deletes every object of the instance, unless engines depend on it. Each deletion is awaited, but an object that is
-/// blocked by the finalizer of another controller is reported and left behind.
+/// Deletes every object of the instance, unless engines depend on it. The plan waits for each deletion, but an
+/// object that is blocked by the finalizer of another controller is reported and left behind.
 pub(super) fn plan(input: &Input) -> Plan {
     if !has_finalizer(&input.instance.metadata, Finalizer::Instance.key()) {
         return Plan::default();
@@ -47,10 +47,10 @@ pub(super) fn plan(input: &Input) -> Plan {
         .collect();
     let stage = stages()
         .map(|(component, order)| (component, of_stage(input, component, order)))
-        .find(|(_, leftovers)| leftovers.iter().any(|leftover| is_awaited(leftover)));
+        .find(|(_, leftovers)| leftovers.iter().any(|leftover| blocks_deletion(leftover)));
     let readiness = match &stage {
         _ if !held.is_empty() => ComponentReadiness::not_ready(InstanceReason::ExternalFinalizer, held.join("\n")),
-        Some((component, leftovers)) => deleting(format!("Deleting {component}: {}.", awaited(leftovers))),
+        Some((component, leftovers)) => deleting(format!("Deleting {component}: {}.", blocking(leftovers))),
         None => deleting("All objects are deleted.".to_owned()),
     };
     let mut plan = status::only(input, &all(&readiness), Some(GOING));
@@ -127,15 +127,15 @@ fn of_stage<'a>(input: &Input<'a>, component: Component, order: Order) -> Vec<&'
         .collect()
 }
 
-/// It is not deleted yet, or it is being deleted and no other controller blocks that. Blocked data is awaited all the
-/// same: it would be useless without its password, which is deleted next.
-fn is_awaited(leftover: &Leftover) -> bool {
+/// It is not deleted yet, or it is being deleted and no other controller blocks that. The plan waits for blocked data
+/// as well: it would be useless without its password, which is deleted next.
+fn blocks_deletion(leftover: &Leftover) -> bool {
     let data = leftover.order == Order::Data;
     data || !leftover.meta.terminating || leftover.meta.foreign_finalizers.is_empty()
 }
 
-fn awaited(leftovers: &[&Leftover]) -> String {
-    let names = leftovers.iter().filter(|leftover| is_awaited(leftover));
+fn blocking(leftovers: &[&Leftover]) -> String {
+    let names = leftovers.iter().filter(|leftover| blocks_deletion(leftover));
     let names: Vec<String> = names
         .map(|leftover| format!("{} {}", leftover.kind, leftover.name))
         .collect();
@@ -157,7 +157,7 @@ fn held_by_others(input: &Input) -> Vec<String> {
         let Leftover { kind, name, meta, .. } = leftover;
         let finalizers = meta.foreign_finalizers.iter().take(MOST_FINALIZERS).cloned();
         let finalizers = finalizers.collect::<Vec<_>>().join(", ");
-        if is_awaited(leftover) {
+        if blocks_deletion(leftover) {
             format!(
                 "The finalizer {finalizers} blocks the deletion of {kind} {name}. The Secret with the database password \
                  and the instance are kept until it is deleted. Remove the finalizer to complete the deletion."

@@ -9,8 +9,10 @@ pub enum Component {
     #[strum(to_string = "PostgreSQL")]
     Postgres,
     /// The metadata service.
+    #[strum(to_string = "the metadata service")]
     Metadata,
     /// The gateway.
+    #[strum(to_string = "the gateway")]
     Gateway,
 }
 

@@ -44,8 +44,8 @@ fn internal(input: &Input) -> ComponentPlan {
         Credentials::Missing => Some(InstanceWrite::Create(InstanceObject::PostgresCredentials)),
         Credentials::Unusable(why) => {
             let message = format!(
-                "Secret {secret} with the credentials of PostgreSQL is invalid: {why}. Restore its content; the \
-                 operator does not overwrite it."
+                "Secret {secret} with the credentials of PostgreSQL is invalid: {why}. Correct it; the operator \
+                 does not overwrite it."
             );
             return ComponentPlan::blocked(ComponentReadiness::not_ready(
                 InstanceReason::PostgresEnsureFailed,

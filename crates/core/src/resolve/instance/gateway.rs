@@ -104,8 +104,8 @@ fn fill(pod: &mut PodSpec, instance: &str, service_account: Option<&String>, def
     let security = pod.security_context.get_or_insert_default();
     security.run_as_non_root.get_or_insert(true);
     security.seccomp_profile.get_or_insert_with(runtime_default);
-    // The account may wake engines, which is no business of Envoy, the one container that the world talks to. Whoever
-    // brings an account of their own may still want its token everywhere.
+    // The account may wake engines, which Envoy, the only container that clients reach, must not be able to do. A user
+    // with an own account may still want its token everywhere.
     match service_account {
         Some(account) => {
             pod.service_account_name = Some(account.clone());

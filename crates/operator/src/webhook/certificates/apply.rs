@@ -72,7 +72,8 @@ impl CertificateWriteError {
             }
             404 => "Create the namespace, or set --lease-namespace to an existing one.",
             422 => {
-                "Delete the object: the operator creates the Secret again; apply deploy/webhooks.yaml for the configurations."
+                "Delete the Secret, which the operator then recreates. For a webhook configuration, delete it and apply \
+                 deploy/webhooks.yaml again."
             }
             _ => "Check that the API server is reachable and healthy; the operator retries.",
         })

@@ -31,7 +31,7 @@ impl ServingCertificate {
     #[must_use]
     pub(crate) fn missing(&self, leads: bool) -> Option<String> {
         let waits = !self.is_ready() && (leads || !self.secret_missing.load(Ordering::Relaxed));
-        waits.then(|| "waiting for the serving certificate of the webhook: the log has the cause".to_owned())
+        waits.then(|| "waiting for the serving certificate of the webhook: see the log for the cause".to_owned())
     }
 
     /// Records whether the Secret exists.

@@ -34,14 +34,17 @@ async fn a_class_is_deleted_when_no_engine_references_it() {
     );
     let another = json!({ "spec": { "engineClassRef": "small" } });
     env.edit(Kind::Engine, "one", &another).await.unwrap();
-    assert_held(env.delete(Kind::Class, CLASS).await, &[&here, "used by engine two"]);
+    assert_held(
+        env.delete(Kind::Class, CLASS).await,
+        &[&here, "referenced by engine two"],
+    );
     let none = json!({ "spec": { "engineClassRef": null } });
     env.edit(Kind::Engine, "two", &none).await.unwrap();
     // Bound a moment ago: this counts whatever any cache knows.
     env.edit(Kind::Engine, "free", &json!({ "spec": { "engineClassRef": CLASS } }))
         .await
         .unwrap();
-    assert_held(env.delete(Kind::Class, CLASS).await, &["used by engine free"]);
+    assert_held(env.delete(Kind::Class, CLASS).await, &["referenced by engine free"]);
     env.edit(Kind::Engine, "free", &none).await.unwrap();
     env.delete(Kind::Class, CLASS).await.unwrap();
     env.wait_until_gone(Kind::Class, CLASS).await;
@@ -58,7 +61,7 @@ async fn a_class_of_the_same_name_in_another_namespace_is_another_class() {
     let there = Objects::new(&env.client, &other);
     env.has(&[class(CLASS), engine_of(ENGINE, CLASS)]).await;
     there.create(&class(CLASS)).await.unwrap();
-    assert_held(env.delete(Kind::Class, CLASS).await, &["used by engine sales"]);
+    assert_held(env.delete(Kind::Class, CLASS).await, &["referenced by engine sales"]);
     there.delete(Kind::Class, CLASS).await.unwrap();
     there.wait_until_gone(Kind::Class, CLASS).await;
     let _best_effort = env.cluster.kubectl(&["delete", "namespace", &other, "--wait=false"]);
@@ -75,7 +78,7 @@ async fn an_instance_can_be_deleted_once_its_engines_are_gone_or_terminating() {
     env.delete(Kind::Engine, "going").await.unwrap();
     assert_held(
         env.delete(Kind::Instance, INSTANCE).await,
-        &[&here, "used by engine one", "Delete the engines first"],
+        &[&here, "referenced by engine one", "Delete the engines first"],
     );
     env.delete(Kind::Engine, "one").await.unwrap();
     env.wait_until_gone(Kind::Engine, "one").await;
@@ -93,8 +96,14 @@ async fn deletion_is_blocked_too_when_all_are_deleted_at_once() {
     let env = AdmissionEnv::start().await;
     env.has_instance().await;
     env.has(&[class(CLASS), engine_of(ENGINE, CLASS)]).await;
-    assert_held(env.delete_all(Kind::Class).await, &["large", "used by engine sales"]);
-    assert_held(env.delete_all(Kind::Instance).await, &["main", "used by engine sales"]);
+    assert_held(
+        env.delete_all(Kind::Class).await,
+        &["large", "referenced by engine sales"],
+    );
+    assert_held(
+        env.delete_all(Kind::Instance).await,
+        &["main", "referenced by engine sales"],
+    );
     for (kind, name) in [(Kind::Class, CLASS), (Kind::Instance, INSTANCE)] {
         let object = env.get(kind, name).await.expect("it is held");
         assert_eq!(object["metadata"].get("deletionTimestamp"), None);

@@ -10,7 +10,7 @@ use crate::admission::testenv::{AdmissionEnv, NOBODY};
 
 #[track_caller]
 fn assert_unanswered<T: std::fmt::Debug>(answer: Result<T, Refusal>) {
-    let refusal = answer.expect_err("nobody was asked");
+    let refusal = answer.expect_err("no webhook responds");
     assert!(refusal.is_unanswered(), "{refusal:?}");
 }
 
@@ -18,7 +18,7 @@ impl AdmissionEnv {
     /// Waits until the API server calls a webhook that does not respond.
     async fn wait_for_silence(&self) {
         let unanswered = async || self.dry_run(&class("any")).await.err().filter(Refusal::is_unanswered);
-        eventually("nobody answers", unanswered).await;
+        eventually("no webhook responds", unanswered).await;
     }
 
     async fn edit_label(&self, kind: Kind, name: &str) -> ApiResult {
@@ -80,7 +80,7 @@ async fn without_a_replica_the_operator_keeps_reconciling() {
     env.register_mutating(NOBODY, &[&env.namespace]).await;
     env.has(&[engine(ENGINE)]).await;
     let stored = env.create(&instance(INSTANCE)).await.unwrap();
-    assert_eq!(stored["spec"].get("id"), None, "nobody filled it in");
+    assert_eq!(stored["spec"].get("id"), None, "no webhook set it");
     env.register_validating(NOBODY, &[&env.namespace]).await;
     env.wait_for_silence().await;
     env.start_replica(&["--webhook-bind-address=0"]);

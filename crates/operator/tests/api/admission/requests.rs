@@ -43,7 +43,7 @@ async fn the_webhook_is_called_only_for_spec_changes() {
     env.scale(ENGINE, 7).await.unwrap();
     assert!(
         (answers(env.operator()) - before).abs() < f64::EPSILON,
-        "nobody was asked"
+        "the webhook was not called"
     );
     for replicas in 0..CHANGES {
         let scaled = new_replicas(100 + replicas);

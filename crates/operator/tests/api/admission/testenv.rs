@@ -19,7 +19,7 @@ use crate::support::cleanup::finish;
 use crate::support::{OPERATOR_NAMESPACE, Operator, namespace, prepare};
 
 const WEBHOOKS: &str = include_str!("../../../../../deploy/webhooks.yaml");
-/// Where nobody listens.
+/// An address without a listener.
 pub(super) const NOBODY: &str = "127.0.0.1:1";
 
 /// A process of the operator, and where it answers the API server.

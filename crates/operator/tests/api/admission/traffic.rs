@@ -71,7 +71,7 @@ impl Traffic {
 
 async fn ask(objects: Objects, pace: Duration, user: u32, tally: Arc<Mutex<Tally>>) {
     let another = engine(&format!("another-{user}"));
-    // Whoever is late catches up, so that the rate is kept.
+    // A late client sends sooner, so that the rate is kept.
     let mut ticks = interval(pace);
     for count in 0.. {
         ticks.tick().await;

@@ -36,7 +36,7 @@ fn engines() -> Vec<(Value, &'static str, &'static str)> {
     } } }]);
     let label = json!({ "metadata": { "labels": { "firebolt.io/engine": "theirs" } } });
     let mut stray = engine("stray");
-    stray["spec"]["instanceRef"] = json!("nobody");
+    stray["spec"]["instanceRef"] = json!("absent");
     vec![
         (engine_with("commanded", &commanded()), "TemplateRejected", COMMAND),
         (
@@ -75,7 +75,7 @@ fn engines() -> Vec<(Value, &'static str, &'static str)> {
             "TemplateRejected",
             "FireboltEngineClass reading, at spec.template.spec.volumes[0]",
         ),
-        (stray, "InstanceNotReady", "nobody"),
+        (stray, "InstanceNotReady", "absent"),
     ]
 }
 

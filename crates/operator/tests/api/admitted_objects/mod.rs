@@ -292,7 +292,7 @@ fn check_refusal(object: &Value, class: Option<&Value>, causes: &[Cause]) -> Res
     let mut not_located = 0;
     for Cause { field, message } in causes {
         let leads = |object: &Value, path: &str| leads_somewhere(object, &format!(".{path}"));
-        // Limits apply to the resolved engine, whoever set the value.
+        // Limits apply to the resolved engine, whether engine or class sets the value.
         let comes_from = |class: &Value| message.contains("comes from the FireboltEngineClass") && leads(class, field);
         if !leads(object, field) && !class.is_some_and(comes_from) {
             return Err(format!("refused for what is not there, {field}: {message}\n{object}"));

@@ -92,7 +92,7 @@ impl HeldEngine {
         }
     }
 
-    /// Whether the operator acts in this phase, so that its reaction can be awaited.
+    /// Whether the operator acts in this phase, so that a test can wait for its reaction.
     pub(super) fn is_awake(&self) -> bool {
         self.rule.is_none()
     }

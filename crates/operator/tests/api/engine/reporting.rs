@@ -147,7 +147,7 @@ async fn a_stuck_rollout_is_reported() {
         columns(&wide).contains(&("REASON", "ProgressDeadlineExceeded")),
         "{wide:?}"
     );
-    let message = "Generation 1 (`spec.template.spec.containers[engine].image` changed from registry.example/engine:1 to registry.example/engine:2) is not ready after 1s: 0 of 2 pods ready. Generation 0 continues to serve queries. The rollout continues as soon as the pods become ready; fix the spec or the cause that prevents it. Pod a-g1-0 (and 1 more) cannot start container engine: ImagePullBackOff: ";
+    let message = "Generation 1 (`spec.template.spec.containers[engine].image` changed from registry.example/engine:1 to registry.example/engine:2) is not ready after 1s: 0 of 2 pods ready. Generation 0 continues to serve queries. Fix the spec or the cause below; the rollout continues automatically when the pods are ready. Pod a-g1-0 (and 1 more) cannot start container engine: ImagePullBackOff: ";
     let shown = wide
         .iter()
         .find(|(head, _)| head == "MESSAGE")

@@ -244,7 +244,7 @@ async fn a_deleted_engine_leaves_nothing_behind() {
             .then_some(())
     };
     env.eventually("the pod is terminating", ending).await;
-    // Whoever sees the engine gone may rely on its pods being gone.
+    // A client that observes the engine as deleted may rely on its pods being deleted.
     env.the::<FireboltEngine>("a").await;
     env.node.set_behaviour(&env.namespace, "a-g0-0", Behaviour::Ready);
     env.wait_until_gone::<FireboltEngine>("a").await;

@@ -65,7 +65,7 @@ impl CrashEnv<TestEnv> {
             () = self.create_use_and_delete() => {}
             () = rule.happened() => {}
         }
-        // The last write ends the test, whoever notices first.
+        // The last write ends the test, whichever branch notices it first.
         let written = self.proxy.writes();
         let to_class = written
             .iter()

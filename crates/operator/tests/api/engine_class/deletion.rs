@@ -45,7 +45,8 @@ async fn a_class_is_kept_while_engines_reference_it_and_its_status_names_them() 
     env.wait_for_bound(CLASS, 2).await;
     let message = env.delete_bound(CLASS).await;
     let named = format!(
-        "Class {CLASS} in namespace {} cannot be deleted while engines reference it: 2 engines (a, b) reference it.",
+        "Class {CLASS} in namespace {} cannot be deleted while engines reference it. It is referenced by 2 \
+         engines (a, b).",
         env.namespace
     );
     assert!(message.starts_with(&named), "{message}");
@@ -54,7 +55,7 @@ async fn a_class_is_kept_while_engines_reference_it_and_its_status_names_them() 
 
     env.edit_engine("a", json!({ "spec": { "engineClassRef": null } }))
         .await;
-    let after = env.wait_for_class_message(CLASS, "engine b references it").await;
+    let after = env.wait_for_class_message(CLASS, "is referenced by engine b").await;
     assert_eq!(status(&after).bound_engines, 1);
     assert_eq!(ready(&after).unwrap().reason, "DeletionBlocked");
     env.delete::<FireboltEngine>("b").await;
@@ -102,7 +103,7 @@ async fn an_engine_that_is_not_in_the_cache_yet_keeps_its_class() {
     assert_eq!(proxy.disturb("fireboltengines", Disturbance::Silence), 1);
     env.create(&bound("unseen").0).await;
     let message = env.delete_bound(CLASS).await;
-    assert!(message.contains("engine unseen references it"), "{message}");
+    assert!(message.contains("is referenced by engine unseen"), "{message}");
     assert_eq!(status(&env.the(CLASS).await).bound_engines, 1);
 }
 
@@ -116,7 +117,7 @@ async fn an_engine_that_is_not_reconciled_keeps_its_class() {
     env.wait_for_bound(CLASS, 0).await;
     env.create(&bound("theirs").0).await;
     let message = env.delete_bound(CLASS).await;
-    assert!(message.contains("engine theirs references it"), "{message}");
+    assert!(message.contains("is referenced by engine theirs"), "{message}");
     env.delete::<FireboltEngine>("theirs").await;
     env.wait_until_gone::<FireboltEngineClass>(CLASS).await;
 }
@@ -137,7 +138,10 @@ async fn an_engine_that_cannot_be_read_keeps_the_class_until_it_is_gone() {
     env.cluster.kubectl_with_input(&create, &odd).unwrap();
     env.operator().wait_for_log("odd cannot be parsed");
     let message = env.delete_bound(CLASS).await;
-    assert!(message.contains("engine odd cannot be parsed"), "{message}");
+    assert!(
+        message.contains("may be referenced by engine odd, which cannot be parsed"),
+        "{message}"
+    );
     assert_eq!(status(&env.the(CLASS).await).bound_engines, 0);
     env.wait_until_no_class_reconcile_is_scheduled().await;
     env.kubectl(&["delete", "fireng", "odd"]).unwrap();
@@ -205,7 +209,7 @@ async fn the_documented_commands_find_and_free_the_engines_of_a_class() {
             .trim()
             .trim_start_matches("kubectl ");
         let kubectl = env.cluster.kubectl_command(&env.cluster.kubeconfig_admin()).unwrap();
-        // The shell of whoever follows the manual takes the quotes off.
+        // The shell of a reader of the documentation removes the quotes.
         let mut shell = std::process::Command::new("sh");
         shell
             .args(["-ec", &format!("\"$0\" \"$@\" {arguments}")])

@@ -171,7 +171,7 @@ impl Proxy {
         self.wait_for_writes_within(SOON, what, are)
     }
 
-    /// Like [`Proxy::wait_for_writes`], for what takes its time.
+    /// Like [`Proxy::wait_for_writes`], for slow writes.
     pub(crate) fn wait_for_writes_within(
         &self,
         within: Duration,

@@ -254,7 +254,7 @@ async fn deletion_waits_for_slow_gateway_pods() {
     let since = env.mark();
     env.set_behaviour(MAIN, Component::Gateway, Behaviour::HoldTermination);
     env.delete::<FireboltInstance>(MAIN).await;
-    let observed = env.wait_for_message(MAIN, "Deleting Gateway").await;
+    let observed = env.wait_for_message(MAIN, "Deleting the gateway").await;
     assert_eq!(condition(&observed, InstanceCondition::Ready).reason, "Deleting");
     assert_eq!(
         (status(&observed).metadata_endpoint, status(&observed).gateway_endpoint),

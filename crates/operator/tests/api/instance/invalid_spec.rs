@@ -119,7 +119,7 @@ async fn an_invalid_edit_leaves_running_components_unchanged() {
     }
 }
 
-/// All faults of both components are reported at once, so that nobody has to find them one by one.
+/// All faults of both components are reported at once, so that users do not have to find them one by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_violations_are_reported_at_once() {
     let env = InstanceEnv::start().await;

@@ -94,7 +94,7 @@ async fn a_rollout_of_the_gateway_never_leaves_ready() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let history = StatusHistory::of(&env, MAIN).await;
     let set = env.gateway_set().await;
-    // The new pods take their time.
+    // The new pods are slow to start.
     env.set_behaviour(MAIN, Component::Gateway, Behaviour::Pending);
     env.node.set_behaviour(&env.namespace, &set, Behaviour::Ready);
     env.edit_instance(MAIN, gateway_image("registry.example/envoy:2")).await;

@@ -120,7 +120,7 @@ impl Kubelet {
             Event::Delete(pod) => {
                 self.node_pods.remove(&pod.uid().expect("a stored pod has a UID"));
             }
-            // A pod that was deleted while nobody watched is noticed when its next write fails.
+            // A pod that was deleted while there was no watch is noticed when its next write fails.
             Event::Init | Event::InitDone => {}
         }
     }

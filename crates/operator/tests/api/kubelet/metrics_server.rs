@@ -13,7 +13,7 @@ pub(crate) const PORT: u16 = 9090;
 const PATH: &str = "/metrics";
 const CHUNK: usize = 64 * 1024;
 
-/// What a pod answers to whoever asks for its metrics.
+/// The response of a pod to a request for its metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Both gauges, as an engine serves them.

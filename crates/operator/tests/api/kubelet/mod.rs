@@ -248,7 +248,7 @@ fn free_address() -> Ipv4Addr {
     }
 }
 
-/// Removes the nodes of earlier processes: the scheduler would bind pods to a node that nobody simulates any more.
+/// Removes the nodes of earlier processes: the scheduler would bind pods to a node that is no longer simulated.
 async fn clear_earlier_nodes(client: Client) {
     let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client.clone());
     let earlier = nodes.list(&ListParams::default().labels(NODE_LABEL)).await.unwrap();

@@ -61,7 +61,7 @@ impl Election {
 
     fn join(&self, flags: &[&str]) -> Operator {
         let duration = format!("--lease-duration={}s", LEASE_DURATION.as_secs());
-        // A namespace that nobody has: in a cluster that others share, its leader has no engine to reconcile.
+        // A namespace that does not exist: in a cluster that others share, its leader has no engine to reconcile.
         let scope = ["--namespaces", "nowhere", "--lease-name", &self.lease, &duration];
         let flags = [&scope, flags].concat();
         Operator::start(&self.cluster, &self.kubeconfig, &flags)

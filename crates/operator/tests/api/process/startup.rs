@@ -183,7 +183,7 @@ async fn the_log_is_quiet_at_rest() {
     let _quiet = CONTROL_PLANES.read().await;
     let cluster = Cluster::attach();
     let kubeconfig = prepare(&cluster).await;
-    // Nobody else writes there.
+    // No other client writes there.
     let namespace = namespace(&cluster).await;
     let lease = unique("quiet");
     let flags = [

@@ -10,7 +10,7 @@ use crate::shipped_manifests::files::{OPERATOR, POLICY, WEBHOOKS, documents};
 use crate::shipped_manifests::testenv::PolicyEnv;
 use crate::support::prepare;
 
-/// Without storing them: webhooks that nobody serves would be in the way of every other test.
+/// Without storing them: webhooks without a server would break every other test.
 #[rstest]
 #[case::policy(POLICY)]
 #[case::webhooks(WEBHOOKS)]
@@ -129,7 +129,7 @@ fn with_match_conditions(columns: [&str; 5]) -> Value {
     with_match_conditions
 }
 
-/// The same for one that fills in an id: only asked about what has none, and nobody waits for it for long.
+/// The same for one that fills in an id: called only for objects without one, and with a short timeout.
 fn identifying(columns: [&str; 5]) -> Value {
     let mut identifying = webhook(columns);
     identifying["matchConditions"] =

@@ -31,7 +31,7 @@ pub(crate) async fn remove_namespace(client: &Client, name: &str) {
     let _best_effort = namespaces.delete(name, &DeleteParams::default()).await;
 }
 
-/// Takes the finalizers off every object of the kind: nobody is left who would.
+/// Removes the finalizers of every object of the kind, because their controllers are gone.
 async fn release<K>(client: &Client, namespace: &str)
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,

@@ -79,7 +79,7 @@ impl Operator {
                 "--webhook-bind-address=0",
             ])
             .args(flags)
-            // Whoever clears the cluster away ends the operator too, should this test be killed.
+            // If this test is killed, the cleanup of the cluster ends the operator as well.
             .env(localkube::DIR_VARIABLE, cluster.dir());
         Self {
             program: Program::start("operator", &mut command),

@@ -59,7 +59,7 @@ fn clears_the_addresses_and_reports_the_progress() {
     let (reason, message) = ready_condition(&case);
     assert_eq!(reason, "Deleting");
     assert!(
-        message.starts_with("Deleting Gateway: Service main-gateway, "),
+        message.starts_with("Deleting the gateway: Service main-gateway, "),
         "{message}"
     );
 }

@@ -42,7 +42,7 @@ impl AdmissionEnv {
         self.mutating().patch(name, &parameters, &edit(mutating)).await.unwrap();
     }
 
-    /// Has every webhook trust these, whoever they are.
+    /// Sets the `caBundle` of every webhook.
     async fn set_trust(&self, bundle: &str) {
         let bundle = json!(ByteString(bundle.into()));
         self.configure_clients("caBundle", |_| bundle.clone()).await;

@@ -40,7 +40,7 @@ pub(super) struct CertificateEnv {
 }
 
 impl CertificateEnv {
-    /// Objects of names that nobody else uses, managed with all permissions.
+    /// Objects with unique names, managed with all permissions.
     pub(super) async fn new(validity: Duration) -> Self {
         let cluster = Cluster::attach();
         prepare(&cluster).await;

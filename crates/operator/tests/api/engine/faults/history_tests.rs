@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A history, written down change by change.
+/// A history, recorded change by change.
 #[derive(Default)]
 struct Story(Vec<Change>);
 

@@ -91,7 +91,7 @@ async fn rejected_pods_are_reported_with_the_message_of_the_api_server() {
     env.create(&limits).await;
     refused("maximum memory usage per Container is 1Mi").await;
     env.delete::<LimitRange>("tight").await;
-    // Kubernetes tries again with growing pauses; whoever has made room need not wait for it.
+    // Kubernetes retries with a growing backoff; a user who has removed the limit need not wait for it.
     env.remove("Deployment", "main-gateway").await;
     env.wait_for_phase(MAIN, InstancePhase::Ready).await;
 }

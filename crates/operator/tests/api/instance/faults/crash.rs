@@ -48,7 +48,7 @@ impl CrashEnv<InstanceEnv> {
             () = test(self) => {}
             () = rule.happened() => {}
         }
-        // The last write ends the test, whoever notices first.
+        // The last write ends the test, whichever branch notices it first.
         let struck = self.proxy.writes().len() - before >= n;
         if struck {
             rule.happened().await;

@@ -82,7 +82,7 @@ async fn an_internal_database_is_not_replaced_while_an_engine_references_the_ins
     env.edit_instance(MAIN, database(&Value::Null)).await;
     env.wait_for_phase(MAIN, InstancePhase::Ready).await;
 
-    // Once nobody needs the old one, the change continues automatically.
+    // Once no engine needs the old one, the change continues automatically.
     env.edit_instance(MAIN, database(&external())).await;
     env.is_refused("a").await;
     env.delete::<FireboltEngine>("a").await;

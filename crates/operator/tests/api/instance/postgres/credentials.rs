@@ -103,7 +103,7 @@ async fn credentials_that_were_changed_by_hand_are_reported_and_never_overwritte
         .wait_for_reason(MAIN, InstanceCondition::MetadataReady, "PostgresEnsureFailed")
         .await;
     assert!(
-        reported.message.contains(SECRET) && reported.message.contains("its key username is not firebolt"),
+        reported.message.contains(SECRET) && reported.message.contains("its key username must be firebolt"),
         "{reported:?}"
     );
     env.edit::<Secret>(SECRET, json!({ "stringData": { "username": "firebolt" } }))

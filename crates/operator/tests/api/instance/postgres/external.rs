@@ -1,4 +1,4 @@
-//! An external PostgreSQL: its Secret is awaited, checked, watched, and never changed.
+//! An external PostgreSQL: the operator waits for its Secret, which is checked, watched, and never changed.
 
 use std::time::{Duration, Instant};
 
@@ -183,7 +183,7 @@ async fn after_an_edit_the_instance_uses_the_new_secret_and_its_changes() {
         |it: &FireboltInstance| condition(it, InstanceCondition::Ready).message.contains("looked for");
     assert!(
         !states.iter().any(is_reported_missing),
-        "what nobody has looked for yet is not reported as missing"
+        "what has not been read yet is not reported as missing"
     );
     // Its changes count from now on, and those of the first one no longer do.
     env.delete::<Secret>(CREDENTIALS).await;

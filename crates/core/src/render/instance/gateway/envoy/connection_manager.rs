@@ -1,4 +1,4 @@
-//! How the gateway talks HTTP with whoever connects to it, and how little it believes them.
+//! HTTP settings for client connections, and which client headers are not trusted.
 
 use serde::Serialize;
 
@@ -118,11 +118,11 @@ pub(in crate::render::instance::gateway) const CONNECTION_LIFE: u64 = 5;
 /// Requests that a client may have under way on one HTTP/2 connection.
 const STREAMS: u32 = 100;
 
-/// What HTTP/2 clients may send beforehand where no bodies are expected: the least there is.
+/// Flow-control window of HTTP/2 connections on which no bodies are expected: the minimum.
 const SMALL_WINDOW: u32 = 65_535;
 
-/// Clients whose orders Envoy would take. An empty list means "everyone with a private address", so it names an address
-/// that no connection comes from.
+/// Clients that may send Envoy control headers. An empty list means "everyone with a private address", so it names an
+/// address that no connection comes from.
 const NOBODY: CidrRange = CidrRange {
     address_prefix: "0.0.0.0",
     prefix_len: 32,
@@ -197,7 +197,7 @@ fn strict(
         },
         http1_safe_max_connection_duration: None,
         max_request_headers_kb: 60,
-        // Headers have to arrive soon. A body may take its time as long as it moves: there is no limit for whole requests,
+        // Headers must arrive soon. A body may take any time as long as data arrives: there is no limit for whole requests,
         // which would cut off long uploads.
         request_headers_timeout: Span::seconds(10),
         stream_idle_timeout: Span::seconds(300),
@@ -225,7 +225,7 @@ fn without_envoy_headers() -> Extension<HeaderMutation> {
     early(vec![without(StringMatch::Prefix("x-envoy-"))])
 }
 
-/// The same, and how the body comes is noted down for the script.
+/// The same, and records the transfer coding of the body for the script.
 fn with_framing() -> Extension<HeaderMutation> {
     early(vec![
         without(StringMatch::Prefix("x-envoy-")),

@@ -1,6 +1,7 @@
-//! What a client reads when Envoy answers in place of an engine: the same JSON as everywhere, in words that say what to do.
+//! The error bodies of responses that Envoy generates in place of an engine: the same JSON as everywhere, with a message
+//! that says what to do.
 //!
-//! Envoy's own texts are replaced, since they name hosts and addresses of the cluster.
+//! Envoy's own texts are replaced, because they name hosts and addresses of the cluster.
 
 use serde::Serialize;
 
@@ -63,17 +64,17 @@ struct ErrorBody {
     message: &'static str,
 }
 
-/// When an answer is given.
+/// When a reply is sent.
 enum When {
     /// Envoy has set one of these flags.
     Flags(&'static [&'static str]),
-    /// Envoy answers with this status.
+    /// Envoy responds with this status.
     Status(u16),
-    /// Envoy answers with this status or a higher one.
+    /// Envoy responds with this status or a higher one.
     StatusFrom(u16),
 }
 
-/// One answer.
+/// The body of one kind of response.
 struct Reply {
     when: When,
     /// The status that the client gets in place of Envoy's.
@@ -82,21 +83,21 @@ struct Reply {
     message: &'static str,
 }
 
-const REFUSED: &str = "The gateway does not take requests of this kind. Send a plain HTTP/1.1 or HTTP/2 request.";
+const REFUSED: &str = "The gateway does not support this request. Send a plain HTTP/1.1 or HTTP/2 request.";
 
-/// The first that matches counts, so what may have run comes before what did not.
+/// The first match decides, so replies to queries that may have run come before those to queries that did not.
 const REPLIES: [Reply; 12] = [
     Reply {
         when: When::Flags(&["NR"]),
         status: Some(500),
         code: "selection_failed",
-        message: "The gateway could not tell which engine the request is for. Send the header X-Firebolt-Engine; if you did, report this with the x-request-id of the answer.",
+        message: "The gateway could not determine the engine of the request. Send the header X-Firebolt-Engine; if you did, report this with the x-request-id of the response.",
     },
     Reply {
         when: When::Flags(&["UC", "UR", "LR", "UPE"]),
         status: Some(503),
         code: "engine_connection_lost",
-        message: "The connection to the engine was lost while it worked on the query. The query may have run: check its effects before you send it again.",
+        message: "The connection to the engine was lost during the query. The query may have run: check its effects before you send it again.",
     },
     Reply {
         when: When::Flags(&["SI"]),
@@ -108,19 +109,19 @@ const REPLIES: [Reply; 12] = [
         when: When::Flags(&["UO"]),
         status: Some(503),
         code: "engine_overloaded",
-        message: "Too many queries are waiting for the engine. The query did not run. Try again when some of them have finished.",
+        message: "Too many queries are waiting for the engine. The query did not run. Retry when some of them have finished.",
     },
     Reply {
         when: When::Flags(&["UH"]),
         status: Some(503),
         code: "engine_unavailable",
-        message: "No engine of this name is running, or none of its pods is ready. Check the name, start the engine if it is stopped, or try again in a few seconds.",
+        message: "No engine of this name is running, or none of its pods is ready. Check the name, start the engine if it is stopped, or retry in a few seconds.",
     },
     Reply {
         when: When::Flags(&["UF", "URX"]),
         status: Some(503),
         code: "engine_unreachable",
-        message: "The engine did not take the query, although it was tried several times. The query did not run. Try again in a few seconds.",
+        message: "The engine did not accept the query in several attempts. The query did not run. Retry in a few seconds.",
     },
     Reply {
         when: When::Status(400),
@@ -138,7 +139,7 @@ const REPLIES: [Reply; 12] = [
         when: When::Status(431),
         status: None,
         code: "headers_too_large",
-        message: "The path and the headers of the request are too large or too many. Send long statements in the body.",
+        message: "The path and the headers of the request are too large, or there are too many headers. Send long statements in the body.",
     },
     Reply {
         when: When::Status(501),
@@ -150,7 +151,7 @@ const REPLIES: [Reply; 12] = [
         when: When::StatusFrom(500),
         status: Some(503),
         code: "gateway_unavailable",
-        message: "The gateway could not pass the query on. Try again in a few seconds.",
+        message: "The gateway could not forward the query. Retry in a few seconds.",
     },
     Reply {
         when: When::StatusFrom(400),
@@ -161,13 +162,13 @@ const REPLIES: [Reply; 12] = [
 ];
 
 pub(super) fn local_replies() -> LocalReplyConfig {
-    let mut mappers = vec![already_in_words()];
+    let mut mappers = vec![from_script()];
     mappers.extend(REPLIES.iter().map(mapper));
     LocalReplyConfig { mappers }
 }
 
 /// Responses of the selection script stay as they are.
-fn already_in_words() -> Mapper {
+fn from_script() -> Mapper {
     Mapper {
         filter: Filter::MetadataFilter {
             matcher: select::refused(),
@@ -200,7 +201,7 @@ fn mapper(reply: &Reply) -> Mapper {
 fn status_filter(op: &'static str, status: u16) -> Filter {
     let value = RuntimeNumber {
         default_value: status,
-        // Envoy wants a name under which the number could be changed; nothing sets it.
+        // Envoy requires a name under which the number could be changed; nothing sets it.
         runtime_key: "firebolt.local_reply_status",
     };
     Filter::StatusCodeFilter {
@@ -214,7 +215,7 @@ mod tests {
     use rstest::rstest;
 
     #[test]
-    fn no_message_asks_envoy_to_fill_something_in() {
+    fn no_message_contains_a_command_operator_of_envoy() {
         for reply in &REPLIES {
             assert!(!reply.message.contains('%'), "{}", reply.message);
         }

@@ -11,8 +11,7 @@ use super::{Envoy, METRICS_PATH, READY_PATH, REPLAYED_BYTES, clusters, select};
 /// sooner is a connection whose other side is gone, which keep-alive packets find out.
 const LONGEST_SILENCE: Span = Span::seconds(24 * 60 * 60);
 
-/// How long the agent waits for an engine's answer: longer than an attempt to connect, and hardly longer than the agent
-/// would want to wait before it asks again.
+/// Timeout of a readiness probe: longer than a connection attempt, and not much longer than the interval between probes.
 pub(super) const PROBE_TIMEOUT: Span = Span::milliseconds(1500);
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -79,7 +78,7 @@ pub(super) fn to_engines(envoy: &Envoy) -> RouteConfiguration {
         },
         route: RouteAction {
             cluster: clusters::ENGINES,
-            // A query takes as long as it takes. Whoever sent it decides when to give up.
+            // No time limit: the client decides when to give up.
             timeout: Span::ZERO,
             idle_timeout: Some(LONGEST_SILENCE),
             retry_policy: Some(retry::policy()),

@@ -1,10 +1,10 @@
--- Finds the engine that a request is for, and addresses the request to it. Then the engine is woken if it sleeps.
+-- Selects the engine of a request and sets its authority, then wakes the engine if it is stopped.
 --
 -- The engine is named by the header X-Firebolt-Engine, by the query parameter `engine`, or by both if they agree. Only
 -- the parameter is taken out of the query string; what is around it stays as it is, byte for byte.
 --
--- An error in this script would let the request pass unaddressed. So no value is used before it is known to be there,
--- and the route refuses what this script has not marked.
+-- If this script fails, Envoy forwards the request without an engine. Therefore, no value is used before it is checked,
+-- and the route rejects requests that this script has not marked.
 
 local HEADER = "x-firebolt-engine"
 local PARAMETER = "engine"

@@ -1,22 +1,22 @@
--- Asks the agent beside Envoy whether the engine of a request is awake. The agent may take its time to answer: it holds the
--- request until the engine takes queries.
+-- Asks the wake agent in the same pod whether the engine of a request is ready. The agent may delay its response: it
+-- holds the request until the engine accepts queries.
 --
--- Nothing here may stop a request whose engine runs. Whatever the agent does but refuse, the request goes on as if there
--- were no agent; so it does if this script fails, since the request is addressed already.
+-- A request for a running engine must never be blocked. Unless the agent refuses it, the request continues as without
+-- an agent, also if this script fails, because the request already has its address.
 
 local FRAMING_HEADER = "x-firebolt-transfer-encoding"
 local METADATA = "firebolt.gateway"
 
--- For this long a thread takes the agent's word that an engine is ready, so that a busy engine costs one question a second.
+-- How long a worker thread caches that an engine is ready, so that a busy engine costs one call per second.
 local READY_FOR_MS = 1000
--- More engines than an instance has. Beyond that, everything is forgotten and asked again.
+-- More engines than an instance has. If there are more, the cache is cleared.
 local MOST_REMEMBERED = 1024
 
--- When the agent was asked about the engines that it called ready. Each thread has a table of its own.
+-- When the agent was asked about the engines that it reported as ready. Each thread has its own table.
 local ready_at = {}
 local remembered = 0
 
--- A clock that was set back does not make anything younger.
+-- An entry from the future, after the clock was set back, is not used.
 local function is_remembered(engine, now)
   local at = ready_at[engine]
   return at ~= nil and at <= now and now - at < READY_FOR_MS
@@ -33,7 +33,7 @@ local function remember(engine, now)
   ready_at[engine] = now
 end
 
--- How much of the request Envoy may have to keep while it waits, or nil if nobody can tell yet.
+-- How much of the request Envoy may have to buffer while it waits, or nil if it is not known yet.
 local function size(request, headers)
   local length = headers:get("content-length")
   if length then
@@ -46,7 +46,7 @@ local function size(request, headers)
   return nil
 end
 
--- Of the client's request, the agent sees no more than this.
+-- The agent receives nothing else of the client's request.
 local function ask(request, headers, engine)
   local context = request:filterContext()
   return request:httpCall(context:get("agent"), {
@@ -61,7 +61,8 @@ local function ask(request, headers, engine)
   })
 end
 
--- The agent's words for the client, or nil if they are no refusal. How long the request waited is added by the route.
+-- The headers of the agent's error response to the client, or nil if it is not an error. The route adds how long the
+-- request waited.
 local function refusal(answer, body)
   local status = tonumber(answer[":status"])
   if not body or not status or status < 400 or status > 599 then
@@ -74,7 +75,7 @@ local function refusal(answer, body)
   }
 end
 
--- Returns when the request may go on. A request that is refused does not return.
+-- Returns when the request may continue. For a request that is refused, it does not return.
 local function wake(request, headers, engine)
   local now = request:timestamp()
   if is_remembered(engine, now) then

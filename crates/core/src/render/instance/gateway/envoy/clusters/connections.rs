@@ -1,7 +1,7 @@
 //! How a gateway connects to the pods of engines: once for each query.
 //!
-//! A connection that was used before may be closed by the engine just when the next query is on its way. Nobody can tell
-//! then whether the query has begun to run, so it could not be repeated. A connection that cannot be opened is safe to
+//! A connection that was used before may be closed by the engine just when the next query is on its way. It is
+//! then unknown whether the query has begun to run, so it could not be repeated. A connection that cannot be opened is safe to
 //! try again.
 
 use serde::Serialize;
@@ -84,7 +84,7 @@ struct SocketOption {
     state: &'static str,
 }
 
-/// Who closes a connection may not use its port for a minute. With one connection per query, some 400 queries a second to
+/// The side that closes a connection may not use its port for a minute. With one connection per query, some 400 queries a second to
 /// one pod would use up all ports. So connections end with a reset, which keeps no port, once the answer is complete.
 pub(super) fn bind_config() -> BindConfig {
     BindConfig {

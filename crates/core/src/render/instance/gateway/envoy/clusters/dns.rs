@@ -45,8 +45,8 @@ pub(super) fn addresses(envoy: &Envoy) -> DnsCluster {
         // `AUTO` resolves IPv6 first and IPv4 if there is none: one address for each pod, whatever families it has.
         dns_lookup_family: if envoy.ipv6 { "AUTO" } else { "V4_ONLY" },
         dns_refresh_rate: Span::seconds(1),
-        // An engine that is woken has no addresses until its pods are ready, and whoever waits for it goes on when they are
-        // found. Names that clients make up are asked for as often, but only while there is no agent to turn them away.
+        // A woken engine has no addresses until its pods are ready, and held queries continue when they are found. Names
+        // invented by clients are resolved as often, but only while no agent rejects them.
         dns_failure_refresh_rate: RefreshRate {
             base_interval: FAILURE_REFRESH,
             max_interval: FAILURE_REFRESH,

@@ -70,8 +70,9 @@ pub(crate) fn engines(envoy: &Envoy) -> Cluster {
         // A pod that left DNS gets no more queries, healthy or not: otherwise the old pods of an engine never drain.
         ignore_health_on_host_removal: true,
         common_lb_config: CommonLbConfig {
-            // When an engine switches to other pods, none of them is checked yet. Better to ask them than nobody: DNS
-            // names ready pods only, and a pod that shuts down says that it left the query alone.
+            // When an engine switches to other pods, none of them is checked yet. Sending queries to unchecked pods is
+            // better than failing them: DNS contains ready pods only, and a pod that shuts down reports that it did not
+            // start the query.
             healthy_panic_threshold: Percent { value: 1 },
             // Envoy would delay updates of health by a second.
             update_merge_window: Span::ZERO,
@@ -82,9 +83,9 @@ pub(crate) fn engines(envoy: &Envoy) -> Cluster {
     }))
 }
 
-/// A client can make up names, and each that the agent does not turn away costs some 50 KiB and a few questions to DNS every
-/// second until it is forgotten. The limit bounds that, far above the number of engines of an instance. Real engines that are
-/// used now and then are better remembered for a while: their addresses are then known even if DNS fails.
+/// A client can invent names, and each name that the agent does not reject costs some 50 KiB and a few DNS queries per second
+/// until it expires. The limit bounds that, far above the number of engines of an instance. Real engines that are used
+/// occasionally are kept for a while, so that their addresses are known even if DNS fails.
 fn per_name(envoy: &Envoy) -> SubClusters {
     SubClusters {
         lb_policy: "ROUND_ROBIN",

@@ -22,8 +22,8 @@ struct HttpHealthCheck {
     codec_client_type: &'static str,
 }
 
-/// Asks the query port itself, since an endpoint that comes from DNS has one port. One bad answer is enough: an engine
-/// that shuts down says so, and another attempt elsewhere costs less than a query that is turned away.
+/// Checks the query port itself, because an endpoint from DNS has one port. One failed check is enough: an engine that shuts
+/// down reports it, and another attempt elsewhere costs less than a rejected query.
 pub(super) fn ready() -> HealthCheck {
     HealthCheck {
         timeout: Span::milliseconds(500),

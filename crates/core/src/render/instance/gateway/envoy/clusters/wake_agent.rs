@@ -88,14 +88,14 @@ pub(crate) fn wake_agent() -> Cluster {
 fn protocol_options() -> ProtocolOptions {
     let connection_keepalive = Keepalive {
         interval: Span::seconds(1),
-        // Long enough for an agent on a machine that is very busy: whoever waits would lose its place.
+        // Long enough for an agent on a very busy machine: otherwise, held requests would be lost.
         timeout: Span::seconds(3),
     };
     ProtocolOptions {
         http: HttpProtocolOptions {
             explicit_http_config: ExplicitHttpConfig {
                 http2_protocol_options: Http2ProtocolOptions {
-                    // Metrics are the only long answers, and whoever reads them slowly must not hold up the short ones.
+                    // Metrics are the only long responses, and a slow reader must not delay the short ones.
                     initial_stream_window_size: 65_535,
                     initial_connection_window_size: 1024 * 1024,
                     connection_keepalive,
