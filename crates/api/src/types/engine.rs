@@ -83,8 +83,8 @@ pub struct FireboltEngineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ui_sidecar: Option<bool>,
 
-    /// Keeps an old generation until its running queries have finished. Defaults to the value of the class, or to
-    /// `true`.
+    /// Whether to keep an old generation until its running queries have finished. No effect with `rollout: recreate`.
+    /// Defaults to the value of the class, or to `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_check_enabled: Option<bool>,
 
@@ -213,7 +213,8 @@ pub struct FireboltEngineStatus {
     /// Number of the newest generation of pods.
     pub current_generation: i64,
 
-    /// Number of the generation that serves queries, or -1 if no generation has served yet.
+    /// Number of the generation that the routing Service selects, or -1 if there is none yet. A stopped engine has one as
+    /// well, without pods.
     pub active_generation: i64,
 
     /// Number of the generation that is being drained, if any.
@@ -295,15 +296,15 @@ pub enum EnginePhase {
 pub enum AutoStopReason {
     /// There is no policy, or the policy is not enabled.
     Disabled,
-    /// A query requested that the engine wakes up.
+    /// A wake request of the last five minutes starts the engine or keeps it running.
     WakeRequested,
     /// A schedule window is open.
     ScheduleActive,
     /// The engine is stopped and no wake request is pending.
     Stopped,
-    /// The engine was observed without queries for the first time.
+    /// The operator has not read the running queries yet, or has read them for the first time.
     Initializing,
-    /// Queries are running.
+    /// Queries are running, or the engine has not been idle for the whole `idleTimeout` yet.
     ActivityObserved,
     /// The running queries could not be read, which counts as activity.
     ScrapeFailed,

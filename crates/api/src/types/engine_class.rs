@@ -50,26 +50,29 @@ pub struct FireboltEngineClassSpec {
     #[schemars(schema_with = "crate::schema::pod_template")]
     pub template: PodTemplateSpec,
 
-    /// Adds the web UI as a sidecar container to each pod. Engines default to `false`.
+    /// Adds the web UI as a sidecar container to each pod. If neither the engine nor the class sets this field, the value
+    /// is `false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ui_sidecar: Option<bool>,
 
-    /// Keeps an old generation until its running queries have finished. Engines default to `true`.
+    /// Whether to keep an old generation until its running queries have finished. No effect with `rollout: recreate`. If
+    /// neither the engine nor the class sets this field, the value is `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_check_enabled: Option<bool>,
 
     /// Interval at which the running queries of an old generation are counted, for example `5s`. Must be at least `1s`.
-    /// Engines default to `5s`.
+    /// If neither the engine nor the class sets this field, the value is `5s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_check_interval: Option<Duration>,
 
     /// Strategy that replaces the old generation: `graceful` waits for its running queries to finish, `recreate` does
-    /// not. Engines default to `graceful`.
+    /// not. If neither the engine nor the class sets this field, the value is `graceful`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::plain::<Rollout>")]
     pub rollout: Option<Rollout>,
 
-    /// Storage for the data of each engine that does not configure its own. Engines default to an emptyDir volume.
+    /// Storage for the data of each engine that does not configure its own. If neither the engine nor the class sets this
+    /// field, the value is an emptyDir volume.
     #[serde(default)]
     pub storage: Storage,
 
