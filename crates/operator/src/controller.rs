@@ -30,7 +30,7 @@ impl Shared {
     pub(crate) fn emit<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
-        planned: &[plan::Event],
+        planned: &[plan::PlannedEvent],
         known: &mut EventDeduplicator,
         emitted: impl Fn(&Event),
     ) {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use firebolt_process::error::chain;
+use firebolt_runtime::ObjectKey;
 use firebolt_runtime::error::describe;
 
 /// Why the process ends without being stopped.
@@ -78,8 +79,8 @@ pub(crate) enum Failure {
     /// Another process is the leader, or may become it.
     #[error("lost the lease {lease}: {reason}")]
     LeadershipLost {
-        /// Namespace and name.
-        lease: String,
+        /// The Lease.
+        lease: ObjectKey,
         /// How.
         reason: String,
     },
@@ -134,6 +135,14 @@ impl Failure {
                     .to_owned()
             }
         }
+    }
+
+    /// The Lease that this is about.
+    pub(crate) fn lease(&self) -> Option<&ObjectKey> {
+        let Self::LeadershipLost { lease, .. } = self else {
+            return None;
+        };
+        Some(lease)
     }
 
     /// The exit code.

@@ -16,8 +16,8 @@ pub(crate) fn recorder(client: Client, identity: &str) -> (Recorder, Broadcaster
 }
 
 /// The events of a plan as the runtime emits them.
-pub(crate) fn from_plan<'a>(planned: impl IntoIterator<Item = &'a plan::Event>) -> Vec<Event> {
-    let event = |event: &plan::Event| Event {
+pub(crate) fn from_plan<'a>(planned: impl IntoIterator<Item = &'a plan::PlannedEvent>) -> Vec<Event> {
+    let event = |event: &plan::PlannedEvent| Event {
         type_: match event.severity {
             Severity::Normal => EventType::Normal,
             Severity::Warning => EventType::Warning,
@@ -37,8 +37,8 @@ pub(crate) fn rejection(rejected: &RejectedWrite, manifests: &str) -> String {
         message,
     } = rejected;
     format!(
-        "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of {manifests}, or the policy or \
-         quota that rejects it; the operator retries.",
+        "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of {manifests}, or the policy, \
+         quota or missing permission because of which it is rejected; the operator retries.",
         object.name
     )
 }

@@ -44,6 +44,7 @@ fn remedy(error: &LeaseError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use firebolt_runtime::ObjectKey;
     use kube::core::Status;
     use rstest::rstest;
 
@@ -57,9 +58,21 @@ mod tests {
         status.code = code;
         let error = LeaseError::Failed {
             verb: "get",
-            lease: "a/b".to_owned(),
+            lease: ObjectKey::new("a", "b"),
             source: kube::Error::Api(Box::new(status)),
         };
         assert!(remedy(&error).starts_with(expected), "{}", remedy(&error));
+    }
+
+    #[test]
+    fn a_missing_namespace_has_a_remedy_of_its_own() {
+        let error = LeaseError::NoNamespace {
+            lease: ObjectKey::new("ns", "operator"),
+            namespace: "ns".to_owned(),
+        };
+        assert_eq!(
+            remedy(&error),
+            "Create the namespace ns, or name an existing one with --lease-namespace."
+        );
     }
 }

@@ -21,7 +21,7 @@ use crate::engine_class::EngineClassMetrics;
 use crate::instance::InstanceMetrics;
 use crate::probe::Pool;
 use crate::process_metrics::ProcessMetrics;
-use crate::status_gauges::{KindGauges as _, Sources};
+use crate::status_gauges::{GaugeSources, KindGauges as _};
 use crate::webhook::WebhookMetrics;
 
 /// The prefix of metrics that no other operator has.
@@ -160,7 +160,7 @@ impl Metrics {
             }
             Role::Leader => {
                 leader.set(1);
-                let sources = Sources { caches, probes };
+                let sources = GaugeSources { caches, probes };
                 let (engines, instances, classes) = (&self.engines, &self.instances, &self.engine_classes);
                 engines.gauges.fill(sources, engines.kind.controller.last_success());
                 instances.gauges.fill(sources, instances.kind.controller.last_success());

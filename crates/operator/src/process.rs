@@ -47,7 +47,14 @@ pub fn main(arguments: RunArguments) -> ExitCode {
     match on_runtime(run(arguments, started)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            error!("{failure}. {}", failure.remedy());
+            let lease = failure.lease();
+            error!(
+                kind = lease.map(|_| "Lease"),
+                namespace = lease.map(|lease| lease.namespace.as_str()),
+                name = lease.map(|lease| lease.name.as_str()),
+                "{failure}. {}",
+                failure.remedy()
+            );
             failure.exit_code()
         }
     }

@@ -16,7 +16,7 @@ use crate::probe::Pool;
 
 /// What gauges are read from.
 #[derive(Clone, Copy)]
-pub(crate) struct Sources<'a> {
+pub(crate) struct GaugeSources<'a> {
     pub(crate) caches: &'a Caches,
     pub(crate) probes: &'a Pool,
 }
@@ -38,13 +38,13 @@ pub(crate) trait KindGauges {
     }
 
     /// Shows an object, except for its last success.
-    fn show(&self, object: &Self::Object, key: &ObjectKey, labels: &Labels, sources: Sources);
+    fn show(&self, object: &Self::Object, key: &ObjectKey, labels: &Labels, sources: GaugeSources);
 
     /// Shows no object.
     fn clear(&self);
 
     /// Shows every readable object in the caches.
-    fn fill(&self, sources: Sources, last_success: &LastSuccess) {
+    fn fill(&self, sources: GaugeSources, last_success: &LastSuccess) {
         self.clear();
         for object in self.objects(sources.caches).all() {
             let Ok(object) = &object.0 else { continue };

@@ -197,7 +197,7 @@ async fn live(number: usize, client: Client, acting: Acting, mut random: fastran
     }
 }
 
-/// Runs one simulation. Returns how often a term began, and when two acted at once.
+/// Runs one simulation. Returns how often leadership began, and when two acted at once.
 fn simulate(seed: u64, checks_versions: bool) -> (u32, Option<Duration>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -242,7 +242,7 @@ async fn a_leader_without_answers_stops_at_two_thirds_of_the_duration() {
     reports.wait_for(|report| report.role == Role::Leader).await.unwrap();
     let start = Instant::now();
     lock(&server).mood = Mood::Failing;
-    // Late enough that the last attempt is under way when the term ends.
+    // Late enough that the last attempt is under way when the lease expires.
     sleep(Duration::from_millis(8400)).await;
     lock(&server).mood = Mood::Silent;
     assert_eq!(election.await.unwrap(), Ended::Lost(Loss::NotRenewed));

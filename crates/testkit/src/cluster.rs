@@ -39,6 +39,32 @@ pub async fn wait_for_crds(client: &Client) {
         };
         eventually_async(format!("{name} is established"), SOON, established).await;
     }
+    wait_for_discovery(client).await;
+}
+
+/// Waits until clients find the kinds, and their descriptions. The API server publishes both some time after it serves the
+/// kinds.
+async fn wait_for_discovery(client: &Client) {
+    let crds = firebolt_api::crds();
+    let discovered = async || {
+        let groups = client.list_api_groups_aggregated().await.ok()?.items.into_iter();
+        let resources = groups
+            .flat_map(|group| group.versions)
+            .flat_map(|version| version.resources);
+        let found: Vec<String> = resources.filter_map(|resource| resource.resource).collect();
+        let all = crds.iter().all(|crd| found.contains(&crd.spec.names.plural));
+        all.then_some(())
+    };
+    eventually_async("the API server lists the kinds", SOON, discovered).await;
+    let described = async || {
+        let request = http::Request::get("/openapi/v3/apis/compute.firebolt.io/v1alpha1");
+        let text = client.request_text(request.body(Vec::new()).ok()?).await.ok()?;
+        let all = crds
+            .iter()
+            .all(|crd| text.contains(&format!("\"kind\":\"{}\"", crd.spec.names.kind)));
+        all.then_some(())
+    };
+    eventually_async("the API server describes the kinds", SOON, described).await;
 }
 
 /// Creates a namespace for a test. The API server generates the name, because a long-lived cluster has many test runs.

@@ -1,6 +1,7 @@
 //! Development only: what the tests of several crates share.
 
 pub mod cluster;
+pub mod cost;
 pub mod http;
 pub mod invariant;
 pub mod model;

@@ -79,7 +79,11 @@ pub(crate) async fn drain(queue: &HoldQueue, admin: SocketAddr, grace: Duration)
     let limit = grace.saturating_sub(EXIT_MARGIN);
     if timeout(limit, drain_envoy(admin, began)).await.is_err() {
         let waiting = queue.occupancy().waiting;
-        warn!(?limit, waiting, "timed out draining Envoy: the kubelet will kill it");
+        warn!(
+            ?limit,
+            waiting,
+            "timed out draining Envoy: the kubelet will kill it and interrupt the queries that are still running"
+        );
     }
 }
 

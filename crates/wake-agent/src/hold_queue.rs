@@ -62,10 +62,10 @@ struct Shared {
     executor: Executor,
     /// A timer may have moved to an earlier time.
     changed: Notify,
-    guarded: Mutex<Guarded>,
+    guarded: Mutex<QueueState>,
 }
 
-struct Guarded {
+struct QueueState {
     epoch: Epoch,
     state: HoldState,
     waiting: HashMap<WaiterId, oneshot::Sender<Answer>>,
@@ -82,7 +82,7 @@ impl HoldQueue {
         metrics: Arc<Metrics>,
         executor: Executor,
     ) -> Self {
-        let guarded = Guarded {
+        let guarded = QueueState {
             epoch: Epoch::default(),
             state: HoldState::new(settings.clone()),
             waiting: HashMap::new(),
@@ -167,13 +167,13 @@ impl HoldQueue {
         self.lock().state.occupancy()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Guarded> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // All panics under the lock are caught.
         self.0.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls the state machine and starts its effects. None if its epoch is over, or if it panics.
-    fn call<T>(&self, epoch: Option<Epoch>, call: impl FnOnce(&mut Guarded, Now) -> (T, Vec<Effect>)) -> Option<T> {
+    fn call<T>(&self, epoch: Option<Epoch>, call: impl FnOnce(&mut QueueState, Now) -> (T, Vec<Effect>)) -> Option<T> {
         let mut guarded = self.lock();
         if epoch.is_some_and(|epoch| epoch != guarded.epoch) {
             return None;
@@ -201,7 +201,7 @@ impl HoldQueue {
         Some(result)
     }
 
-    fn reset(&self, guarded: &mut Guarded) {
+    fn reset(&self, guarded: &mut QueueState) {
         let lost = guarded.waiting.len();
         error!(
             lost,
@@ -253,7 +253,7 @@ pub(crate) async fn run_timers(queue: HoldQueue) {
 }
 
 /// Sends the answers, and returns the other effects.
-fn distribute(guarded: &mut Guarded, effects: Vec<Effect>) -> (Vec<Job>, BTreeMap<Arc<str>, Released>) {
+fn distribute(guarded: &mut QueueState, effects: Vec<Effect>) -> (Vec<Job>, BTreeMap<Arc<str>, Released>) {
     let mut jobs = Vec::new();
     let mut released = BTreeMap::new();
     for effect in effects {

@@ -42,7 +42,7 @@ const METRICS_PORT: u16 = 9090;
 
 /// What was last seen of an engine.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct EngineProgress {
     phase: Option<EnginePhase>,
     /// The status is about the specification as it is.
     settled: bool,
@@ -52,7 +52,7 @@ struct Seen {
 
 #[derive(Default)]
 struct Observed {
-    engines: Mutex<HashMap<String, Seen>>,
+    engines: Mutex<HashMap<String, EngineProgress>>,
     changed: Notify,
 }
 
@@ -138,7 +138,7 @@ impl Fleet {
 
     /// Waits until the operator has begun to start the engine, so that it is idle again soon.
     pub(super) async fn started(&self, name: &str) -> Result<()> {
-        let creates = |seen: &&Seen| seen.phase == Some(EnginePhase::Creating);
+        let creates = |seen: &&EngineProgress| seen.phase == Some(EnginePhase::Creating);
         self.until(&format!("engine {name} starts"), |engines| {
             engines.get(name).filter(creates).map(|_| ())
         })
@@ -146,7 +146,7 @@ impl Fleet {
     }
 
     async fn wait_for(&self, names: &[String], phase: EnginePhase) -> Result<()> {
-        let there = |seen: &Seen| seen.settled && seen.phase == Some(phase);
+        let there = |seen: &EngineProgress| seen.settled && seen.phase == Some(phase);
         self.until(&format!("all engines are {phase}"), |engines| {
             let all = names.iter().all(|name| engines.get(name).is_some_and(there));
             all.then_some(())
@@ -154,7 +154,11 @@ impl Fleet {
         .await
     }
 
-    async fn until<T>(&self, what: &str, mut check: impl FnMut(&HashMap<String, Seen>) -> Option<T>) -> Result<T> {
+    async fn until<T>(
+        &self,
+        what: &str,
+        mut check: impl FnMut(&HashMap<String, EngineProgress>) -> Option<T>,
+    ) -> Result<T> {
         let deadline = Instant::now() + LIMIT;
         loop {
             let changed = self.observed.changed.notified();
@@ -214,7 +218,7 @@ fn note(observed: &Observed, engine: &FireboltEngine) {
     let status = engine.status.as_ref();
     let mut engines = observed.engines.lock().unwrap_or_else(PoisonError::into_inner);
     let before = engines.get(&engine.name_any()).and_then(|seen| seen.grew);
-    let seen = Seen {
+    let seen = EngineProgress {
         phase: status.and_then(|status| status.phase),
         settled: status.and_then(|status| status.observed_generation) == engine.metadata.generation,
         grew: (engine.spec.replicas > 0).then(|| before.unwrap_or(now)),

@@ -8,7 +8,7 @@ use std::path::Path;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 
 /// Sequences of words, and what to say instead.
-const PHRASES: [(&[&str], &str); 11] = [
+const PHRASES: [(&[&str], &str); 12] = [
     (
         &["look", "looks", "looked", "looking"],
         "reconcile, observe, read or check",
@@ -30,6 +30,10 @@ const PHRASES: [(&[&str], &str); 11] = [
     (
         &["agenda", "inbox", "belongings", "desk", "keeper", "sight"],
         "queue, pending set, owned objects, handler, controller or observed state",
+    ),
+    (
+        &["scene", "follower", "followers", "spoilt", "spoiled"],
+        "test environment, watch or invalid",
     ),
     (
         &["stamp", "stamps", "stamped", "stranger", "strangers", "seat", "seats"],

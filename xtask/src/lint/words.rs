@@ -11,7 +11,7 @@ use std::path::Path;
 use super::identifiers;
 
 /// Extended regular expressions over lines, and what to say instead.
-const LINES: [(&str, &str); 43] = [
+const LINES: [(&str, &str); 44] = [
     (
         r"\b([Aa]|[Tt]he|this|[Ee]ach|[Ee]very|[Oo]ne|next|last|first|same|whole|another|[Nn]o|live|stale|later|any|new) look([^-a-z_ ]|$| [^u])",
         "reconcile, or read",
@@ -62,6 +62,10 @@ const LINES: [(&str, &str); 43] = [
         "observed state, comparison",
     ),
     (r"\bTerm::|struct Term\b|leader::Term\b|&'a Term\b", "leadership"),
+    (
+        r"\b(lease|leader)[^.]* terms?\b|\b(first|next|new|whole) term\b",
+        "leadership, or lease",
+    ),
     (r"\bTold\b", "event de-duplication"),
     (r"\bfn (tell|say)\b|\.(tell|say)\(|[^.a-z_]tell\(", "report, emit"),
     (r"\bJudge|cannot judge", "validator, validate"),

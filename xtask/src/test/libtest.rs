@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_whose_line_is_spoiled_is_known_from_the_list_at_the_end() {
+    fn a_failure_whose_line_is_interrupted_is_known_from_the_list_at_the_end() {
         let lines = [
             ("test a ... ok", 1),
             ("test b ... FAsome outputILED", 2),

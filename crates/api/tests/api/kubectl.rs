@@ -12,10 +12,16 @@ const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
 impl Kube {
     /// Runs kubectl in the namespace of the tests.
     fn kubectl(&self, arguments: &[&str]) -> String {
-        let arguments = [&["--namespace", self.namespace.as_str()], arguments].concat();
-        self.cluster
-            .kubectl(&arguments)
+        self.try_kubectl(arguments)
             .unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}"))
+    }
+
+    fn try_kubectl(&self, arguments: &[&str]) -> localkube::Result<String> {
+        // What another program discovered before the kinds were served would hide their short names.
+        let cache = self.cluster.dir().join("kubectl-cache-of-the-api-tests");
+        let cache = format!("--cache-dir={}", cache.display());
+        let arguments = [&[&cache, "--namespace", self.namespace.as_str()], arguments].concat();
+        self.cluster.kubectl(&arguments)
     }
 
     /// Writes the status of an object, or returns why the API server rejects it.
@@ -30,11 +36,8 @@ impl Kube {
             "-p",
             &patch,
         ];
-        let arguments = [&["--namespace", self.namespace.as_str()], arguments.as_slice()].concat();
-        self.cluster
-            .kubectl(&arguments)
-            .map(drop)
-            .map_err(|error| error.to_string())
+        let written = self.try_kubectl(&arguments);
+        written.map(drop).map_err(|error| error.to_string())
     }
 }
 

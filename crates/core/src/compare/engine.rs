@@ -20,7 +20,7 @@ use crate::plan::engine::{
     ActivitySample, Desired, DrainSample, Generation, Observed, Pods, Routing, StatefulSet as ObservedSet,
     StatefulSetWarning, events_due,
 };
-use crate::plan::{Child, Meta, Reads};
+use crate::plan::{Meta, ObservedChild, Reads};
 use crate::pods;
 use crate::render::{engine as render, is_intact};
 use crate::resolve::engine::EffectiveEngine;
@@ -213,13 +213,14 @@ impl EngineComparator<'_> {
         };
         let live = Rendering {
             set: live,
-            config_map: named(&objects.config_maps, name_of(&config_map)),
+            // That of another owner is reported as such.
+            config_map: named(&objects.config_maps, name_of(&config_map)).filter(|live| self.meta(*live).owned),
         };
         changes(self.engine, self.class, rendered, live)
     }
 
-    fn child<K: Metadata<Ty = ObjectMeta> + Serialize>(&self, live: &K, rendered: impl FnOnce() -> K) -> Child {
-        Child {
+    fn child<K: Metadata<Ty = ObjectMeta> + Serialize>(&self, live: &K, rendered: impl FnOnce() -> K) -> ObservedChild {
+        ObservedChild {
             meta: self.meta(live),
             intact: self.rendered.is_none() || is_intact(&rendered(), live),
         }

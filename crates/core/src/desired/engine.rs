@@ -163,9 +163,10 @@ fn facts(engine: &FireboltEngine, instance: &Lookup<FireboltInstance>) -> Result
     let endpoint = instance.status.as_ref().map_or("", |status| &status.metadata_endpoint);
     let own = engine.spec.metadata_endpoint_override.as_deref().unwrap_or_default();
     if endpoint.is_empty() && own.is_empty() {
+        let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
         let message = format!(
-            "The metadata service of FireboltInstance {name} is not ready yet. See `kubectl describe fireboltinstance \
-             {name}`."
+            "The metadata service of FireboltInstance {name} is not ready, so no rollout can start. See `kubectl \
+             describe fireboltinstance {name} -n {namespace}`."
         );
         return Err(not_ready(message));
     }

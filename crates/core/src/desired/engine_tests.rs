@@ -75,7 +75,10 @@ fn an_engine_with_everything_in_place_is_rendered() {
 #[case::missing(Lookup::Missing, "FireboltInstance i does not exist in namespace n. Create it")]
 #[case::unreadable(Lookup::Unreadable("spec: bad".to_owned()), "FireboltInstance i cannot be parsed: spec: bad.")]
 #[case::no_id(instance("", "m:7000"), "FireboltInstance i has no spec.id yet")]
-#[case::no_endpoint(instance("01J", ""), "The metadata service of FireboltInstance i is not ready yet.")]
+#[case::no_endpoint(
+    instance("01J", ""),
+    "The metadata service of FireboltInstance i is not ready, so no rollout can start."
+)]
 fn without_its_instance_nothing_is_rendered(#[case] instance: Lookup<FireboltInstance>, #[case] says: &str) {
     let desired = desired_for(
         &engine(&json!({ "engineClassRef": "c" })),

@@ -7,7 +7,7 @@ pub const EXTERNAL_FINALIZER: &str = "ExternalFinalizerOnOwnedResource";
 ///
 /// A warning is planned in every reconcile while its cause lasts; the recorder drops duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct PlannedEvent {
     /// Type of an Event.
     pub severity: Severity,
     /// Machine-readable reason, in CamelCase.
@@ -25,7 +25,7 @@ pub enum Severity {
     Warning,
 }
 
-impl Event {
+impl PlannedEvent {
     /// An expected change.
     pub(crate) fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {

@@ -9,8 +9,8 @@ mod object;
 mod output;
 mod reads;
 
-pub use event::{EXTERNAL_FINALIZER, Event, Severity};
+pub use event::{EXTERNAL_FINALIZER, PlannedEvent, Severity};
 pub(crate) use object::has_finalizer;
-pub use object::{Child, Meta};
+pub use object::{Meta, ObservedChild};
 pub use output::Plan;
 pub use reads::Reads;

@@ -17,7 +17,7 @@ pub struct Meta {
 
 /// An object that is applied again whenever it differs from the rendered object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Child {
+pub struct ObservedChild {
     /// Metadata.
     pub meta: Meta,
     /// Whether every rendered field has the rendered value.

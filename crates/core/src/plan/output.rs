@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Event;
+use super::PlannedEvent;
 
 /// What one reconcile does: writes of type `W`, and a status of type `S`.
 ///
@@ -16,7 +16,7 @@ pub struct Plan<W, S> {
     /// The next status, or `None` if it would not change, or only in a timestamp.
     pub status: Option<S>,
     /// Events to emit.
-    pub events: Vec<Event>,
+    pub events: Vec<PlannedEvent>,
     /// When to reconcile again without a change of an object.
     pub requeue_after: Option<Duration>,
     /// How long changes do not trigger the next reconcile, unless they are urgent.

@@ -10,4 +10,5 @@ mod template_hash;
 
 pub use tampering::differences;
 pub(crate) use tampering::is_intact;
+pub(crate) use tampering::missing;
 pub(crate) use template_hash::with_template_hash;

@@ -3,6 +3,8 @@
 //! Only rendered fields are compared: defaults of the API server and fields of other clients are ignored. Absent and empty
 //! values are equal, and quantities are compared by value.
 
+use std::collections::{HashMap, VecDeque};
+
 use firebolt_api::quantity::Amount;
 use serde::Serialize;
 use serde_json::Value;
@@ -27,16 +29,32 @@ pub(crate) fn is_intact<T: Serialize>(rendered: &T, live: &T) -> bool {
 #[must_use]
 pub fn differences<T: Serialize>(rendered: &T, live: &T) -> Vec<String> {
     let mut found = Vec::new();
-    compare("", &to_json(rendered), &to_json(live), &mut found);
+    compare("", &to_json(rendered), &to_json(live), &mut |path, _| {
+        found.push(path.to_owned());
+    });
     found
 }
 
-fn compare(path: &str, rendered: &Value, live: &Value, found: &mut Vec<String>) {
+/// Those of them that the live object does not have at all.
+#[must_use]
+pub(crate) fn missing<T: Serialize>(rendered: &T, live: &T) -> Vec<String> {
+    let mut found = Vec::new();
+    compare("", &to_json(rendered), &to_json(live), &mut |path, live| {
+        if live.is_null() {
+            found.push(path.to_owned());
+        }
+    });
+    found
+}
+
+/// Calls `found` with the path of each difference and the live value there.
+fn compare(path: &str, rendered: &Value, live: &Value, found: &mut impl FnMut(&str, &Value)) {
+    let here = path.trim_start_matches('.');
     match (rendered, live) {
         (Value::Object(fields), Value::Object(others)) => {
             let more = others.keys().any(|key| !fields.contains_key(key));
             if more && is_one_of(path, &EXACT_MAPS) {
-                found.push(path.trim_start_matches('.').to_owned());
+                found(here, live);
             }
             for (key, field) in fields {
                 compare(
@@ -47,11 +65,15 @@ fn compare(path: &str, rendered: &Value, live: &Value, found: &mut Vec<String>) 
                 );
             }
         }
-        (Value::Array(items), Value::Array(others)) => compare_lists(path, items, others, found),
+        (Value::Array(items), Value::Array(others)) => {
+            if compare_lists(path, items, others, found) {
+                found(here, live);
+            }
+        }
         // An empty emptyDir is a choice among sources, and the API server shows it.
         (_, Value::Null) if is_left_out(rendered) && !path.ends_with(".emptyDir") => {}
         _ if rendered == live || same_amount(path, rendered, live) => {}
-        _ => found.push(path.trim_start_matches('.').to_owned()),
+        _ => found(here, live),
     }
 }
 
@@ -61,29 +83,31 @@ fn is_left_out(value: &Value) -> bool {
 }
 
 /// Entries with a key are found by it, wherever they stand and whatever stands beside them; of other lists, order and
-/// length count.
-fn compare_lists(path: &str, rendered: &[Value], live: &[Value], found: &mut Vec<String>) {
+/// length count. Returns whether the live list has entries that it must not have.
+fn compare_lists(path: &str, rendered: &[Value], live: &[Value], found: &mut impl FnMut(&str, &Value)) -> bool {
     let key = match path.rsplit('.').next() {
         Some("volumeMounts") => "mountPath",
         Some("volumeDevices") => "devicePath",
         Some(_) | None => "name",
     };
+    let name_of = |item: &Value| item.get(key).and_then(Value::as_str).map(str::to_owned);
+    let mut by_name: HashMap<String, VecDeque<&Value>> = HashMap::new();
+    for (name, other) in live.iter().filter_map(|other| Some((name_of(other)?, other))) {
+        by_name.entry(name).or_default().push_back(other);
+    }
     for (index, item) in rendered.iter().enumerate() {
-        let (label, other) = match item.get(key).and_then(Value::as_str) {
+        let (label, other) = match name_of(item) {
             Some(name) => {
                 // A variable may stand there twice: once from the class, and anew from the engine.
-                let same = |other: &&Value| other[key] == name;
-                let earlier = rendered[..index].iter().filter(same).count();
-                (name.to_owned(), live.iter().filter(same).nth(earlier))
+                let other = by_name.get_mut(&name).and_then(VecDeque::pop_front);
+                (name, other)
             }
             None => (index.to_string(), live.get(index)),
         };
         compare(&format!("{path}[{label}]"), item, other.unwrap_or(&Value::Null), found);
     }
     let exact = is_one_of(path, &EXACT_LISTS) || rendered.iter().any(|item| item.get(key).is_none());
-    if exact && live.len() > rendered.len() {
-        found.push(path.trim_start_matches('.').to_owned());
-    }
+    exact && live.len() > rendered.len()
 }
 
 fn is_one_of(path: &str, keys: &[&str]) -> bool {

@@ -10,7 +10,7 @@ use firebolt_core::plan::engine::{
     Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Limits,
     Observed, Plan, Pods, Routing, StatefulSet, plan,
 };
-use firebolt_core::plan::{Child, Meta, Reads};
+use firebolt_core::plan::{Meta, ObservedChild, Reads};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -286,7 +286,7 @@ fn overlaid(truth: Gen, shown: Option<(Lagging, Gen)>) -> Gen {
 }
 
 fn generation(number: i8, spec: Spec, seen: Gen) -> Generation {
-    let child = |what: &str, part: Part| Child {
+    let child = |what: &str, part: Part| ObservedChild {
         meta: meta(format!("{what}{number}/{}", part.uid), true, false),
         intact: part.print == spec.print && !part.tampered,
     };

@@ -28,7 +28,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
 /// What is known of the Secret that an instance references.
 #[derive(Clone, Debug)]
-pub enum Credentials {
+pub enum CachedCredentials {
     /// Nothing: it has not been read yet, or cannot be read for this reason.
     Unknown(Option<String>),
     /// It does not exist.
@@ -37,7 +37,7 @@ pub enum Credentials {
     Found(Arc<KnownSecret>),
 }
 
-impl Default for Credentials {
+impl Default for CachedCredentials {
     fn default() -> Self {
         Self::Unknown(None)
     }
@@ -65,7 +65,7 @@ impl fmt::Debug for WatchedCredentials {
 struct SecretWatch {
     uid: String,
     secret: String,
-    state: Arc<Mutex<Credentials>>,
+    state: Arc<Mutex<CachedCredentials>>,
     task: AbortOnDropHandle<()>,
 }
 
@@ -93,7 +93,7 @@ impl WatchedCredentials {
         if by_instance.get(instance).is_some_and(is_watched) {
             return;
         }
-        let state = Arc::new(Mutex::new(Credentials::default()));
+        let state = Arc::new(Mutex::new(CachedCredentials::default()));
         let task = SecretWatcher {
             secret: ObjectKey::new(&instance.namespace, secret),
             instance: instance.clone(),
@@ -115,10 +115,10 @@ impl WatchedCredentials {
 
     /// What is known of the Secret that the instance references.
     #[must_use]
-    pub fn get(&self, instance: &ObjectKey) -> Credentials {
+    pub fn get(&self, instance: &ObjectKey) -> CachedCredentials {
         match self.lock().get(instance) {
             Some(watch) => locked(&watch.state).clone(),
-            None => Credentials::default(),
+            None => CachedCredentials::default(),
         }
     }
 
@@ -127,7 +127,7 @@ impl WatchedCredentials {
     }
 }
 
-fn locked(state: &Mutex<Credentials>) -> MutexGuard<'_, Credentials> {
+fn locked(state: &Mutex<CachedCredentials>) -> MutexGuard<'_, CachedCredentials> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -136,7 +136,7 @@ struct SecretWatcher {
     secret: ObjectKey,
     instance: ObjectKey,
     uid: String,
-    state: Arc<Mutex<Credentials>>,
+    state: Arc<Mutex<CachedCredentials>>,
     pending: Arc<PendingSet<ObjectKey>>,
     failure_log: FailureLog,
     failures: Counter,
@@ -194,9 +194,9 @@ impl SecretWatcher {
             );
         }
         self.set(match secret {
-            None => Credentials::Missing,
-            Some(Guarded(Ok(secret))) => Credentials::Found(Arc::new(secret)),
-            Some(Guarded(Err(unreadable))) => Credentials::Unknown(Some(unreadable.error)),
+            None => CachedCredentials::Missing,
+            Some(Guarded(Ok(secret))) => CachedCredentials::Found(Arc::new(secret)),
+            Some(Guarded(Err(unreadable))) => CachedCredentials::Unknown(Some(unreadable.error)),
         });
     }
 
@@ -222,15 +222,15 @@ impl SecretWatcher {
             WatchError::NotFound | WatchError::BadSelector(_) | WatchError::Expired | WatchError::Other(_) => false,
         };
         let is_new = match &*locked(&self.state) {
-            Credentials::Unknown(known) => known.as_ref() != Some(&reason),
-            Credentials::Missing | Credentials::Found(_) => is_rejected,
+            CachedCredentials::Unknown(known) => known.as_ref() != Some(&reason),
+            CachedCredentials::Missing | CachedCredentials::Found(_) => is_rejected,
         };
         if is_new {
-            self.set(Credentials::Unknown(Some(reason)));
+            self.set(CachedCredentials::Unknown(Some(reason)));
         }
     }
 
-    fn set(&self, credentials: Credentials) {
+    fn set(&self, credentials: CachedCredentials) {
         *locked(&self.state) = credentials;
         self.pending.add(self.instance.clone(), Priority::Normal);
     }

@@ -16,7 +16,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use tokio::sync::watch;
 
-pub use self::credentials::{Credentials, WatchedCredentials};
+pub use self::credentials::{CachedCredentials, WatchedCredentials};
 #[cfg(test)]
 pub(crate) use self::engine_indexes::engine_store;
 pub(crate) use self::engine_indexes::{ENGINES_BY_CLASS, ENGINES_BY_INSTANCE};

@@ -8,7 +8,7 @@
 use firebolt_api::key::Finalizer;
 use firebolt_api::{FireboltEngine, FireboltEngineStatus};
 use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, Gate, Limits, report_rejection};
-use firebolt_core::plan::{Event, Meta};
+use firebolt_core::plan::{Meta, PlannedEvent};
 use firebolt_core::render::engine as render;
 use firebolt_runtime::ReconcileError;
 use firebolt_runtime::reconciler::Backoff;
@@ -38,7 +38,7 @@ pub(super) struct EngineWriteOutcome {
 pub(super) struct WriteFailure {
     pub(super) error: ReconcileError,
     /// The events that go with the conditions that report it.
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<PlannedEvent>,
 }
 
 impl EngineReconciler {
@@ -88,7 +88,7 @@ impl EngineReconciler {
         planned: &Planned,
         gate: Gate,
         state: &mut State,
-    ) -> (FireboltEngine, Vec<Event>) {
+    ) -> (FireboltEngine, Vec<PlannedEvent>) {
         let Planned {
             snapshot,
             desired,

@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::caches::{Caches, by_engine};
-use crate::status_gauges::{KindGauges, Labels, ObjectGauge, Sources, StatusGauges, set};
+use crate::status_gauges::{GaugeSources, KindGauges, Labels, ObjectGauge, StatusGauges, set};
 
 /// One set of gauges per engine.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl EngineGauges {
             ("spec_replicas", "The value of spec.replicas", &self.spec_replicas),
             (
                 "active_generation",
-                "The generation that serves queries, -1 before the first",
+                "The generation that the routing Service selects, -1 before the first",
                 &self.active_generation,
             ),
             (
@@ -86,7 +86,7 @@ impl KindGauges for EngineGauges {
         ]
     }
 
-    fn show(&self, engine: &FireboltEngine, key: &ObjectKey, labels: &Labels, sources: Sources) {
+    fn show(&self, engine: &FireboltEngine, key: &ObjectKey, labels: &Labels, sources: GaugeSources) {
         let status = engine.status.as_ref();
         self.status.set_phase(labels, status.and_then(|status| status.phase));
         let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();

@@ -6,7 +6,7 @@ use firebolt_api::condition::{EngineCondition, EngineReason, is_true};
 use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngine};
 use firebolt_core::plan::engine::{EngineWrite, Plan, STATUS_RECOVERED, WAKE_IGNORED};
-use firebolt_core::plan::{EXTERNAL_FINALIZER, Event, Severity};
+use firebolt_core::plan::{EXTERNAL_FINALIZER, PlannedEvent, Severity};
 use firebolt_runtime::reconciler::Outcome;
 use firebolt_runtime::{ObjectKey, ReconcileError, events};
 use jiff::Timestamp;
@@ -47,9 +47,6 @@ impl EngineReconciler {
         if planned.desired.generation.is_ok() {
             state.own.accepted();
         }
-        if plan.corrects_drift() {
-            state.drift.corrected();
-        }
         self.emit(&after, &plan.events, state);
         if is_well(&after) && !plan.events.iter().any(is_warning) {
             state.events.reset();
@@ -62,6 +59,7 @@ impl EngineReconciler {
             requeue_after: plan.requeue_after,
             throttle: plan.throttle,
             rejected: state.own.rejection.is_some(),
+            corrected_drift: plan.corrects_drift(),
         })
     }
 
@@ -82,7 +80,7 @@ impl EngineReconciler {
         }
     }
 
-    fn emit(&self, engine: &FireboltEngine, events: &[Event], state: &mut State) {
+    fn emit(&self, engine: &FireboltEngine, events: &[PlannedEvent], state: &mut State) {
         let emitted = |event: &events::Event| {
             self.metrics.kind.decided(decision(event));
             if event.reason == WAKE_IGNORED {
@@ -106,7 +104,7 @@ fn is_well(engine: &FireboltEngine) -> bool {
     is_true(conditions, EngineCondition::Ready) || phase(engine) == Some(EnginePhase::Stopped)
 }
 
-fn is_warning(event: &Event) -> bool {
+fn is_warning(event: &PlannedEvent) -> bool {
     match event.severity {
         Severity::Warning => true,
         Severity::Normal => false,

@@ -56,7 +56,8 @@ async fn a_rejected_rendering_is_sent_again_later() {
         .expect("a gate");
     assert_eq!(gate.cause, GateCause::WriteRefused);
     assert!(
-        gate.message.contains("create StatefulSet a-g0: no room."),
+        gate.message
+            .starts_with("The API server rejected the request to create StatefulSet a-g0: no room."),
         "{}",
         gate.message
     );

@@ -8,7 +8,7 @@ use firebolt_runtime::metrics::gauge_value;
 use prometheus_client::registry::Registry;
 
 use crate::caches::{Caches, ENGINES_BY_CLASS};
-use crate::status_gauges::{KindGauges, Labels, ObjectGauge, Sources, StatusGauges, set};
+use crate::status_gauges::{GaugeSources, KindGauges, Labels, ObjectGauge, StatusGauges, set};
 
 /// One set of gauges per class.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl KindGauges for EngineClassGauges {
         &self.status
     }
 
-    fn show(&self, class: &FireboltEngineClass, key: &ObjectKey, labels: &Labels, sources: Sources) {
+    fn show(&self, class: &FireboltEngineClass, key: &ObjectKey, labels: &Labels, sources: GaugeSources) {
         let conditions = class.status.as_ref().map(|status| status.conditions.as_slice());
         self.status
             .set_conditions::<EngineClassCondition>(labels, conditions.unwrap_or_default());

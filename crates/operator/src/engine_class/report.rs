@@ -29,13 +29,11 @@ impl EngineClassReconciler {
         if let Some(error) = rejected {
             return Err(error);
         }
-        if plan.corrects_drift(before) {
-            state.drift.corrected();
-        }
         Ok(Outcome::Done {
             requeue_after: plan.requeue_after,
             throttle: plan.throttle,
             rejected: false,
+            corrected_drift: plan.corrects_drift(before),
         })
     }
 }

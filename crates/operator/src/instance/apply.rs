@@ -11,7 +11,7 @@ use firebolt_api::FireboltInstance;
 use firebolt_api::condition::InstanceReason;
 use firebolt_api::key::{FIELD_MANAGER, Finalizer};
 use firebolt_core::compare::instance::{AcceptedDrift, Rendered, rendered};
-use firebolt_core::plan::Event;
+use firebolt_core::plan::PlannedEvent;
 use firebolt_core::plan::instance::{Component, InstanceObject, InstanceObjectKind, InstanceWrite, stuck};
 use firebolt_core::render::instance::postgres_credentials;
 use firebolt_runtime::reconciler::Backoff;
@@ -84,7 +84,7 @@ impl InstanceReconciler {
         error: &ReconcileError,
         now: Timestamp,
         state: &mut State,
-    ) -> Option<Event> {
+    ) -> Option<PlannedEvent> {
         let rejection = error.rejection()?;
         let message = format!(
             "The operator cannot {}: {rejection}. Grant the missing permission, or change the policy that rejects the request; the \
@@ -94,7 +94,10 @@ impl InstanceReconciler {
         let status = stuck(instance, message.clone(), now)?;
         let mut writer = Writer::new(&self.shared.access, instance.clone(), &mut state.expectations);
         match writer.patch_status(&status).await {
-            Ok(()) => Some(Event::warning(<&str>::from(InstanceReason::EnsureFailed), message)),
+            Ok(()) => Some(PlannedEvent::warning(
+                <&str>::from(InstanceReason::EnsureFailed),
+                message,
+            )),
             Err(error) => {
                 debug!("cannot report the rejection: {error}");
                 None

@@ -7,7 +7,7 @@ use firebolt_runtime::informer::Store;
 use prometheus_client::registry::Registry;
 
 use crate::caches::Caches;
-use crate::status_gauges::{KindGauges, Labels, ObjectGauge, Sources, StatusGauges, set, with};
+use crate::status_gauges::{GaugeSources, KindGauges, Labels, ObjectGauge, StatusGauges, set, with};
 
 /// One set of gauges per instance.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl KindGauges for InstanceGauges {
         &self.status
     }
 
-    fn show(&self, instance: &FireboltInstance, _key: &ObjectKey, labels: &Labels, _sources: Sources) {
+    fn show(&self, instance: &FireboltInstance, _key: &ObjectKey, labels: &Labels, _sources: GaugeSources) {
         let status = instance.status.as_ref();
         self.status.set_phase(labels, status.and_then(|status| status.phase));
         let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();

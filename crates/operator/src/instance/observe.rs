@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::reconciler::InstanceReconciler;
 use super::state::State;
-use crate::caches::{Caches, Credentials, ENGINES_BY_INSTANCE, KeyState, KnownSecret, by_instance};
+use crate::caches::{CachedCredentials, Caches, ENGINES_BY_INSTANCE, KeyState, KnownSecret, by_instance};
 use crate::engine_references::{self, EngineReferences};
 use crate::observation::{CachedChildren, Observation, get, in_time, readable, trusted};
 
@@ -254,12 +254,12 @@ impl LiveReads<'_> {
 }
 
 /// The Secret as last seen by its watch.
-fn looked_up(credentials: &Credentials) -> SecretLookup {
+fn looked_up(credentials: &CachedCredentials) -> SecretLookup {
     match credentials {
-        Credentials::Unknown(None) => SecretLookup::Unknown,
-        Credentials::Unknown(Some(why)) => SecretLookup::Unreadable(why.clone()),
-        Credentials::Missing => SecretLookup::Missing,
-        Credentials::Found(secret) => SecretLookup::Found(Box::new(outline(secret))),
+        CachedCredentials::Unknown(None) => SecretLookup::Unknown,
+        CachedCredentials::Unknown(Some(why)) => SecretLookup::Unreadable(why.clone()),
+        CachedCredentials::Missing => SecretLookup::Missing,
+        CachedCredentials::Found(secret) => SecretLookup::Found(Box::new(outline(secret))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use firebolt_api::FireboltInstance;
 use firebolt_api::condition::{InstanceCondition, is_true};
-use firebolt_core::plan::Event;
+use firebolt_core::plan::PlannedEvent;
 use firebolt_core::plan::instance::Component;
 use firebolt_runtime::events;
 use firebolt_runtime::reconciler::Outcome;
@@ -21,9 +21,6 @@ impl InstanceReconciler {
             InstanceWriteOutcome::Rejected(error) => return Outcome::Rejected(error),
         };
         let plan = &planned.plan;
-        if !plan.writes.is_empty() {
-            state.drift.corrected();
-        }
         self.emit(&after, &plan.events, state);
         self.measure_readiness(&after, planned, state);
         if holds(&after, InstanceCondition::Ready) {
@@ -33,6 +30,7 @@ impl InstanceReconciler {
             requeue_after: plan.requeue_after,
             throttle: plan.throttle,
             rejected: !state.own.rejections.is_empty(),
+            corrected_drift: !plan.writes.is_empty(),
         }
     }
 
@@ -54,7 +52,7 @@ impl InstanceReconciler {
         }
     }
 
-    pub(super) fn emit(&self, instance: &FireboltInstance, events: &[Event], state: &mut State) {
+    pub(super) fn emit(&self, instance: &FireboltInstance, events: &[PlannedEvent], state: &mut State) {
         let emitted = |event: &events::Event| self.metrics.kind.decided(&event.reason);
         self.shared.emit(instance, events, &mut state.events, emitted);
     }

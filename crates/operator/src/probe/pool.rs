@@ -33,10 +33,10 @@ const SHARED_PERMITS: usize = 64;
 /// Counts the queries of engines, each at its own pace. Clones are the same pool.
 #[derive(Clone)]
 pub(crate) struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
 }
 
-struct Shared {
+struct PoolState {
     hooks: Hooks,
     schedule: Mutex<Schedule>,
     changed: Notify,
@@ -48,7 +48,7 @@ impl Pool {
     /// A pool without assignments. Nothing is scraped until [`Self::run`] runs.
     #[must_use]
     pub(crate) fn new(hooks: Hooks) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolState {
             hooks,
             schedule: Mutex::default(),
             changed: Notify::new(),
@@ -119,7 +119,7 @@ impl Pool {
     }
 }
 
-impl Shared {
+impl PoolState {
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
         // No hook is called with the lock held, so a panic elsewhere never leaves the schedule half written.
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)

@@ -18,7 +18,7 @@ use kube::Resource;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
-use tracing::{debug, warn};
+use tracing::{Instrument, debug, error_span, warn};
 
 use super::metrics::AdmissionResult;
 use super::review::{AdmissionRequest, AdmissionResponse, AdmissionReview, review, unavailable};
@@ -177,25 +177,33 @@ impl AdmissionHandler {
         if !request.is_well_formed() {
             return Err(BadRequest::ObjectName);
         }
-        let kind = webhook.kind();
         let AdmissionRequest { namespace, name, .. } = &request;
-        let (answer, result) = match timeout(VALIDATION_TIMEOUT, self.validate(webhook, &request)).await {
-            Ok(Ok(response)) if response.is_allowed() => (review(&kind, &request, &response), AdmissionResult::Allowed),
-            Ok(Ok(response)) => (review(&kind, &request, &response), AdmissionResult::Denied),
+        let span = error_span!("admission", kind = %webhook.kind(), namespace, name);
+        Ok(self.review(webhook, &request).instrument(span).await)
+    }
+
+    /// The review with the response to a request. Its log lines carry `kind`, `namespace` and `name` of the object, also that of
+    /// a panic.
+    async fn review(&self, webhook: Webhook, request: &AdmissionRequest) -> Value {
+        let kind = webhook.kind();
+        let (answer, result) = match timeout(VALIDATION_TIMEOUT, self.validate(webhook, request)).await {
+            Ok(Ok(response)) if response.is_allowed() => (review(&kind, request, &response), AdmissionResult::Allowed),
+            Ok(Ok(response)) => (review(&kind, request, &response), AdmissionResult::Denied),
             Ok(Err(error)) => {
                 let error = shortened(&error.to_string(), MAX_ERROR_LENGTH);
-                warn!(kind, namespace, name, "cannot validate: {error}");
+                warn!("cannot validate: {error}");
                 (unavailable(&request.uid, &error), AdmissionResult::Error)
             }
             Err(_elapsed) => {
+                let AdmissionRequest { namespace, name, .. } = request;
                 let error =
                     format!("timed out validating {kind} {namespace}/{name} after {VALIDATION_TIMEOUT:?}; retry");
-                warn!(kind, namespace, name, "{error}");
+                warn!("{error}");
                 (unavailable(&request.uid, &error), AdmissionResult::Error)
             }
         };
         self.validator.metrics.responded(&kind, Some(request.operation), result);
-        Ok(answer)
+        answer
     }
 
     async fn validate(&self, webhook: Webhook, request: &AdmissionRequest) -> Result<AdmissionResponse, LookupError> {

@@ -5,7 +5,6 @@
     reason = "this is one of the files that write to the cluster"
 )]
 
-use firebolt_process::error::shortened;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event as Record;
@@ -69,12 +68,13 @@ impl Publisher {
     }
 }
 
-/// The message, shortened if it is too long. A character has up to four bytes.
+/// The message, shortened if it is too long.
 fn note(message: &str) -> String {
     if message.len() <= LONGEST_NOTE {
         return message.to_owned();
     }
-    shortened(message, LONGEST_NOTE / 4)
+    let end = message.floor_char_boundary(LONGEST_NOTE - '…'.len_utf8());
+    format!("{}…", &message[..end])
 }
 
 #[cfg(test)]
@@ -84,8 +84,15 @@ mod tests {
     #[test]
     fn a_note_is_never_too_long() {
         assert_eq!(note("short"), "short");
-        assert!(note(&"€".repeat(5_000)).len() <= LONGEST_NOTE);
-        assert!(note(&"x".repeat(5_000)).len() <= LONGEST_NOTE);
+        for character in ["x", "ä", "€", "🔥"] {
+            let note = note(&character.repeat(5_000));
+            assert!(
+                (LONGEST_NOTE - 4..=LONGEST_NOTE).contains(&note.len()),
+                "{}",
+                note.len()
+            );
+            assert!(note.ends_with('…'));
+        }
         assert_eq!(note(&"x".repeat(LONGEST_NOTE)).len(), LONGEST_NOTE);
     }
 }

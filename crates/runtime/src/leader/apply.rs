@@ -15,6 +15,7 @@ use kube::{Api, Client};
 
 use super::decide::{Claim, LeaseRecord, Timing};
 use crate::error::describe;
+use crate::key::ObjectKey;
 
 /// The timeout of a request: an attempt on a new connection does better than a longer wait.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,7 +40,7 @@ pub enum LeaseError {
         /// What was attempted.
         verb: &'static str,
         /// Namespace and name.
-        lease: String,
+        lease: ObjectKey,
     },
     /// This process has no permission.
     #[error("{verb} lease {lease}: forbidden: {message}")]
@@ -47,7 +48,7 @@ pub enum LeaseError {
         /// What was attempted.
         verb: &'static str,
         /// Namespace and name.
-        lease: String,
+        lease: ObjectKey,
         /// The message of the API server.
         message: String,
     },
@@ -55,7 +56,7 @@ pub enum LeaseError {
     #[error("create lease {lease}: namespace {namespace} does not exist")]
     NoNamespace {
         /// Namespace and name.
-        lease: String,
+        lease: ObjectKey,
         /// The namespace.
         namespace: String,
     },
@@ -65,7 +66,7 @@ pub enum LeaseError {
         /// What was attempted.
         verb: &'static str,
         /// Namespace and name.
-        lease: String,
+        lease: ObjectKey,
         /// The timeout.
         limit: Duration,
     },
@@ -75,7 +76,7 @@ pub enum LeaseError {
         /// What was attempted.
         verb: &'static str,
         /// Namespace and name.
-        lease: String,
+        lease: ObjectKey,
         /// The cause.
         source: kube::Error,
     },
@@ -120,10 +121,10 @@ impl LeaseClient {
         &self.namespace
     }
 
-    /// Namespace and name, for messages.
+    /// Namespace and name.
     #[must_use]
-    pub fn lease(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
+    pub fn lease(&self) -> ObjectKey {
+        ObjectKey::new(&self.namespace, &self.name)
     }
 
     /// The durations that follow from the lease duration.
@@ -132,7 +133,7 @@ impl LeaseClient {
         self.timing
     }
 
-    /// A claim for a new term after the record that was read.
+    /// A claim for the lease after the record that was read.
     #[must_use]
     pub(crate) fn next_claim(&self, before: Option<&LeaseRecord>) -> Claim {
         Claim {

@@ -188,7 +188,7 @@ fn failures_delay_the_next_request_but_never_the_end_of_leadership() {
     assert_eq!(
         decide_at(9.5, 11.0),
         ElectionStep::Wait(at(10.0)),
-        "not beyond the end of the term"
+        "not beyond the expiry of the lease"
     );
     assert_eq!(decide_at(10.0, 11.0), ElectionStep::Lost(Loss::NotRenewed));
     let candidate = Standing::Candidate { sent: None };

@@ -304,7 +304,7 @@ impl Elector {
         let error = WatchError::new(error, false);
         if self.watch_failures.should_log(&error, Instant::now()) {
             warn!(
-                "cannot watch lease {}: {}. Until this works, taking over may need twice the lease duration. {}",
+                "cannot watch lease {}: {}. Until the watch recovers, a takeover can take up to twice the lease duration. {}",
                 self.client.lease(),
                 error.cause(),
                 self.remedies.watch

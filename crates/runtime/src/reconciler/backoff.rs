@@ -33,6 +33,8 @@ pub enum Outcome {
         throttle: Option<Duration>,
         /// A request that the API server rejected earlier is still outstanding, so an error that was logged is not over.
         rejected: bool,
+        /// What another client changed was changed back.
+        corrected_drift: bool,
     },
     /// Nothing was done: the caches do not show our own writes yet. Reconcile again after this time.
     Wait(Duration),
@@ -48,6 +50,7 @@ impl Outcome {
         requeue_after: None,
         throttle: None,
         rejected: false,
+        corrected_drift: false,
     };
 
     /// All is done that can be done now; reconcile again after this time.
@@ -56,6 +59,7 @@ impl Outcome {
             requeue_after: Some(delay),
             throttle: None,
             rejected: false,
+            corrected_drift: false,
         }
     }
 }
@@ -94,6 +98,7 @@ impl Backoff {
                 requeue_after,
                 throttle,
                 rejected,
+                corrected_drift: _,
             } => {
                 self.failures = 0;
                 if !rejected && !std::mem::take(&mut self.errors).is_empty() {
@@ -231,6 +236,7 @@ mod tests {
             requeue_after,
             throttle,
             rejected: false,
+            corrected_drift: false,
         };
         assert_eq!(backoff.succeeded(&done(None, None)), Requeue::default());
         let limited = backoff.succeeded(&done(Some(Duration::ZERO), Some(CONFLICT_DELAY)));
@@ -247,6 +253,7 @@ mod tests {
             requeue_after: None,
             throttle: None,
             rejected: true,
+            corrected_drift: false,
         };
         backoff.failed(&response(422));
         backoff.succeeded(&Outcome::Wait(CONFLICT_DELAY));

@@ -187,15 +187,17 @@ impl Measured {
     pub(super) fn finished(self, key: &ObjectKey, result: &Result<Outcome, ReconcileError>) {
         match result {
             Ok(Outcome::Rejected(_)) | Err(_) => return self.metrics.failed(),
+            // Nothing was done yet.
+            Ok(Outcome::Wait(_)) => {
+                self.metrics.requeue_after.inc();
+                return;
+            }
             Ok(Outcome::Done {
-                requeue_after: None, ..
+                requeue_after: None,
+                throttle: None,
+                ..
             }) => self.metrics.success.inc(),
-            Ok(
-                Outcome::Done {
-                    requeue_after: Some(_), ..
-                }
-                | Outcome::Wait(_),
-            ) => self.metrics.requeue_after.inc(),
+            Ok(Outcome::Done { .. }) => self.metrics.requeue_after.inc(),
         };
         self.metrics.last_success.record(key, Timestamp::now());
     }
@@ -226,6 +228,10 @@ mod tests {
     #[rstest]
     #[case::done(Ok(Outcome::DONE), "success")]
     #[case::timer(Ok(Outcome::requeue_after(Duration::ZERO)), "requeue_after")]
+    #[case::throttled(
+        Ok(Outcome::Done { requeue_after: None, throttle: Some(Duration::ZERO), rejected: false, corrected_drift: false }),
+        "requeue_after"
+    )]
     #[case::caches_lag(Ok(Outcome::Wait(Duration::ZERO)), "requeue_after")]
     #[case::rejected(Ok(Outcome::Rejected(ReconcileError::NotLeader)), "error")]
     #[case::error(Err(ReconcileError::NotLeader), "error")]
@@ -253,7 +259,8 @@ mod tests {
         ] {
             assert!(text.contains(&line), "{line}{text}");
         }
-        assert_eq!(controller.last_success().get(&key).is_some(), expected != "error");
+        let is_done = matches!(result, Ok(Outcome::Done { .. }));
+        assert_eq!(controller.last_success().get(&key).is_some(), is_done);
         controller.forget(&key);
         assert_eq!(controller.last_success().get(&key), None);
     }

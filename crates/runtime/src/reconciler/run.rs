@@ -11,8 +11,9 @@ use kube::Resource;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, error_span};
+use tracing::{Instrument, Span, error_span};
 
+use super::backoff::Outcome;
 use super::metrics::ControllerMetrics;
 use super::reconcile::Reconciler;
 use super::state::{ObjectState, ObjectStates};
@@ -91,13 +92,7 @@ impl<R: Reconciler> Worker<R> {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let mut state = self.states.take(key, uid);
         let object = state.expectations.newest(object.clone());
-        let span = error_span!(
-            "reconcile",
-            kind = %R::kind(),
-            namespace = key.namespace,
-            name = key.name,
-            reconcile_id = format!("{:016x}", fastrand::u64(..)),
-        );
+        let span = span::<R>(key);
         let measured = self.metrics.started();
         let result = async {
             let result = self.reconciler.reconcile(&object, &mut state).await;
@@ -108,6 +103,12 @@ impl<R: Reconciler> Worker<R> {
         };
         let result = result.instrument(span.clone()).await;
         measured.finished(key, &result);
+        if let Ok(Outcome::Done {
+            corrected_drift: true, ..
+        }) = &result
+        {
+            state.drift.corrected();
+        }
         let requeue = span.in_scope(|| match result {
             Ok(outcome) => state.backoff.succeeded(&outcome),
             Err(error) => {
@@ -118,6 +119,17 @@ impl<R: Reconciler> Worker<R> {
         self.states.put(key, uid, state);
         requeue
     }
+}
+
+/// The fields of every log line of a reconcile.
+fn span<R: Reconciler>(key: &ObjectKey) -> Span {
+    error_span!(
+        "reconcile",
+        kind = %R::kind(),
+        namespace = key.namespace,
+        name = key.name,
+        reconcile_id = format!("{:016x}", fastrand::u64(..)),
+    )
 }
 
 /// Calls `reconcile` for one object at a time per key until `stop`, then lets what is running end. A panic costs only its
@@ -184,8 +196,14 @@ mod tests {
 
     use tokio::sync::Notify;
 
+    use prometheus_client::registry::Registry;
+
+    use super::super::metrics::ReconcileMetrics;
     use super::*;
+    use crate::informer::Guarded;
     use crate::queue::QueueMetrics;
+    use crate::reconcile_error::ReconcileError;
+    use crate::widget::Widget;
 
     fn queue() -> WorkQueue<&'static str> {
         WorkQueue::new(1, QueueMetrics::default())
@@ -226,6 +244,48 @@ mod tests {
         stop.cancel();
         worker.await.unwrap();
         assert_eq!(*seen.lock().unwrap(), ["slow", "wake"], "nothing begins after the end");
+    }
+
+    /// Corrects drift in each reconcile, and records how long the next one has to wait.
+    #[derive(Default)]
+    struct Correcting(Mutex<Vec<Option<Duration>>>);
+
+    impl Reconciler for Correcting {
+        type Object = Widget;
+        type State = ();
+
+        async fn reconcile(
+            &self,
+            _widget: &Widget,
+            state: &mut ObjectState<Widget, ()>,
+        ) -> Result<Outcome, ReconcileError> {
+            let delay = state.drift.delay();
+            self.0.lock().unwrap().push(delay);
+            Ok(Outcome::Done {
+                requeue_after: None,
+                throttle: delay,
+                rejected: false,
+                corrected_drift: true,
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn drift_that_is_corrected_again_and_again_is_corrected_more_slowly() {
+        let objects = Arc::new(Store::new([]));
+        let widget = Guarded(Ok(Widget::new("u", "1")));
+        objects.put(Arc::new(widget));
+        let worker = Worker {
+            reconciler: Correcting::default(),
+            objects,
+            metrics: ReconcileMetrics::register(&mut Registry::default(), "widgets").controller("widget"),
+            states: ObjectStates::default(),
+        };
+        let key = ObjectKey::new("n", "w");
+        while worker.reconcile(&key).await.not_before.is_none() {}
+        let delays = worker.reconciler.0.lock().unwrap().clone();
+        assert!(delays.len() > 2, "the first corrections are not delayed: {delays:?}");
+        assert!(delays.last().is_some_and(Option::is_some), "{delays:?}");
     }
 
     #[tokio::test(start_paused = true)]

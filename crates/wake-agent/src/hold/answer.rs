@@ -126,8 +126,10 @@ impl Refusal {
     #[must_use]
     pub(crate) fn message(&self) -> &'static str {
         match self {
-            Self::Malformed => "The engine name is not valid.",
-            Self::NotFound => "The engine does not exist in this instance.",
+            Self::Malformed => "The engine name is not valid. Use lower-case letters, digits and hyphens.",
+            Self::NotFound => {
+                "The engine does not exist in this instance. Check its name, and use the gateway of its instance."
+            }
             Self::Stopped => {
                 "The engine is stopped and auto-stop is off, so queries do not start it. Set spec.replicas to start it."
             }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::answer::{Answer, Refusal, Route};
 use super::engine;
 use super::event::{Arrival, Effect, Now, WaiterId};
-use super::state::{Disposition, HoldState, Scope, UnknownWaiter};
+use super::state::{AdvanceScope, Disposition, HoldState, UnknownWaiter};
 use super::weighted_queue::weight;
 
 impl HoldState {
@@ -45,7 +45,7 @@ impl HoldState {
             weight,
         };
         self.unknown.push(number, waiter);
-        self.advance(now, Scope::Due, effects);
+        self.advance(now, AdvanceScope::Due, effects);
         Arrival::Waits(WaiterId { number, engine: name })
     }
 
@@ -61,7 +61,7 @@ impl HoldState {
         } else {
             Arrival::Answered(Answer::Refuse(Refusal::Full))
         };
-        self.advance(now, Scope::Engine(name), effects);
+        self.advance(now, AdvanceScope::Engine(name), effects);
         arrival
     }
 

@@ -83,7 +83,7 @@ pub(super) enum Disposition {
 }
 
 /// The engines that an event may affect.
-pub(super) enum Scope {
+pub(super) enum AdvanceScope {
     All,
     /// Those whose timers have expired.
     Due,
@@ -168,26 +168,26 @@ impl HoldState {
     pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         let scope = match event {
-            Event::Tick => Scope::Due,
+            Event::Tick => AdvanceScope::Due,
             Event::Closing(by) => {
                 self.closing = earliest(self.closing, Some(by));
-                Scope::All
+                AdvanceScope::All
             }
             Event::Left(waiter) => {
                 self.left(&waiter);
-                Scope::Engine(waiter.engine)
+                AdvanceScope::Engine(waiter.engine)
             }
             Event::Listed(list, engines) => {
                 self.listed(now, list.id, engines, &mut effects);
-                Scope::All
+                AdvanceScope::All
             }
             Event::Probed(probe, reached) => {
                 self.probed(now, &probe, reached, &mut effects);
-                Scope::Engine(probe.engine)
+                AdvanceScope::Engine(probe.engine)
             }
             Event::Patched(patch, outcome) => {
                 self.patched(now, &patch, outcome);
-                Scope::Engine(patch.engine)
+                AdvanceScope::Engine(patch.engine)
             }
         };
         self.advance(now, scope, &mut effects);

@@ -12,15 +12,15 @@ use jiff::{Timestamp, Unit};
 use super::answer::{Answer, Refusal, Route, Stages};
 use super::engine_queue::EngineQueue;
 use super::event::{Effect, Now, Patch};
-use super::state::{Disposition, HoldState, Scope, UnknownWaiter, answer, unknown_deadline};
+use super::state::{AdvanceScope, Disposition, HoldState, UnknownWaiter, answer, unknown_deadline};
 
 impl HoldState {
     /// Does what is due.
-    pub(super) fn advance(&mut self, now: Now, mut scope: Scope, effects: &mut Vec<Effect>) {
+    pub(super) fn advance(&mut self, now: Now, mut scope: AdvanceScope, effects: &mut Vec<Effect>) {
         let moment = now.monotonic;
         if let Some(id) = self.listing.timed_out(moment) {
             self.listed(now, id, None, effects);
-            scope = Scope::All;
+            scope = AdvanceScope::All;
         }
         let (timeout, closing) = (self.settings.hold_timeout, self.closing);
         let expired = |waiter: &UnknownWaiter| unknown_deadline(waiter, timeout, closing) <= moment;
@@ -28,12 +28,12 @@ impl HoldState {
             effects.push(answer(number, &waiter.name, Answer::Route(Route::FailOpen)));
         }
         let names: Vec<Arc<str>> = match scope {
-            Scope::All => self.queues.keys().cloned().collect(),
-            Scope::Due => {
+            AdvanceScope::All => self.queues.keys().cloned().collect(),
+            AdvanceScope::Due => {
                 let due = self.timers.iter().take_while(|(due, _)| *due <= moment);
                 due.map(|(_, name)| Arc::clone(name)).collect()
             }
-            Scope::Engine(name) => vec![name],
+            AdvanceScope::Engine(name) => vec![name],
         };
         for name in &names {
             self.advance_engine(name, now, effects);

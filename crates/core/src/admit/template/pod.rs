@@ -60,7 +60,7 @@ const ISOLATION: &str = "Pods may not share the namespaces of their nodes.";
 const SERVICE_ACCOUNT: [Owned<PodSpec>; 1] = [owned(
     "serviceAccount",
     |pod| filled(pod.service_account.as_ref()) && pod.service_account != pod.service_account_name,
-    "This field is deprecated in favour of serviceAccountName. Set that field instead.",
+    "This field is deprecated; use serviceAccountName.",
 )];
 
 const NO_TOKEN: [Owned<PodSpec>; 1] = [owned(

@@ -1,16 +1,10 @@
 //! Users determine the length of lists, so the run time of the rules must be linear.
 
-use std::fs;
 use std::time::Duration;
 
-use super::*;
+use testkit::cost::cpu_time;
 
-/// CPU time of this thread, which does not depend on the load of the machine.
-fn worked() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").expect("the system keeps count");
-    let nanoseconds = text.split(' ').next().and_then(|text| text.parse().ok());
-    Duration::from_nanos(nanoseconds.expect("a number"))
-}
+use super::*;
 
 /// What it takes to validate an engine of a class that both have such a pod.
 fn effort(pod: &Value) -> Duration {
@@ -21,14 +15,10 @@ fn effort(pod: &Value) -> Duration {
         instance: None,
         bounds: &Bounds::default(),
     };
-    // The counter advances in steps of a few milliseconds.
-    let (begun, mut times) = (worked(), 0);
-    while worked().saturating_sub(begun) < Duration::from_millis(100) {
+    cpu_time(|| {
         std::hint::black_box(super::super::engine(&engine, &around));
         std::hint::black_box(super::super::engine_class(&class));
-        times += 1;
-    }
-    worked().saturating_sub(begun) / times
+    })
 }
 
 fn named(count: usize, field: &str) -> Value {

@@ -4,7 +4,7 @@ use firebolt_api::key::Annotation;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
-use super::{Rendering, UserManifests, at, from_to, json};
+use super::{DESCRIBED, Rendering, UserManifests, at, from_to};
 use crate::render::engine::CONFIG_FILE;
 
 /// The fields that differ. Values of users are not reported, because they may be secret.
@@ -15,6 +15,11 @@ pub(super) fn changes(sources: &UserManifests, rendered: Rendering, live: Render
     };
     let mut paths = Vec::new();
     differing(String::new(), &file, &live_file, &mut paths);
+    let mut described = 0..DESCRIBED;
+    let mut custom = |path: &String| match described.next() {
+        Some(_) => custom(sources, path, &file),
+        None => path.clone(),
+    };
     let changes = paths.iter().filter_map(|path| {
         let value = |file: &Value| at(file, path).and_then(Value::as_str).map(str::to_owned);
         let from_to = || from_to(value(&live_file), value(&file));
@@ -26,7 +31,7 @@ pub(super) fn changes(sources: &UserManifests, rendered: Rendering, live: Render
             "instance.id" => Some(format!("the ID of the instance{}", from_to())),
             "engine.nodes" => hosts_changed(&file, &live_file),
             "schema_version" | "instance.type" | "engine.id" | "engine.termination_grace_period" => None,
-            _ => Some(custom(sources, path, &file)),
+            _ => Some(custom(path)),
         }
     });
     changes.collect()
@@ -45,12 +50,11 @@ fn hash_changed(sources: &UserManifests, rendered: Rendering, live: Rendering) -
 
 /// A field that neither engine nor class sets was removed, or is a default of the operator.
 fn custom(sources: &UserManifests, path: &str, file: &Value) -> String {
-    let own = sources.engine.spec.custom_engine_config.as_ref();
-    let class = sources.class.and_then(|class| class.spec.custom_engine_config.as_ref());
-    let is_set_by = |config: Option<&_>| config.is_some_and(|config| at(&json(config), path).is_some());
+    let is_set_by = |config: &Option<Value>| config.as_ref().is_some_and(|config| at(config, path).is_some());
+    let (own, class) = (is_set_by(&sources.own_config), is_set_by(&sources.class_config));
     let field = format!("spec.customEngineConfig.{path}");
-    if is_set_by(own) || is_set_by(class) {
-        format!("{} changed", sources.owned(&field, !is_set_by(own)))
+    if own || class {
+        format!("{} changed", sources.owned(&field, !own))
     } else if at(file, path).is_some() {
         format!("`{path}` of the engine configuration changed")
     } else {
@@ -75,13 +79,14 @@ fn differing(path: String, one: &Value, other: &Value, found: &mut Vec<String>) 
         (Some(fields), Some(others)) => {
             let more = others.keys().filter(|key| !fields.contains_key(*key));
             for key in fields.keys().chain(more) {
-                let value = |fields: &serde_json::Map<String, Value>| fields.get(key).cloned().unwrap_or_default();
                 let path = if path.is_empty() {
                     key.clone()
                 } else {
                     format!("{path}.{key}")
                 };
-                differing(path, &value(fields), &value(others), found);
+                let value = fields.get(key).unwrap_or(&Value::Null);
+                let other = others.get(key).unwrap_or(&Value::Null);
+                differing(path, value, other, found);
             }
         }
         _ if one == other => {}

@@ -17,6 +17,9 @@ use crate::text::shortened;
 const LONGEST_VALUE: usize = 80;
 /// The longest change that is reported, in characters. Keys and names of users have nearly any length.
 const LONGEST_CHANGE: usize = 500;
+/// How many changes of the template and how many of the configuration are described, with the object that sets them. The others
+/// are only counted: users determine their number, and a message names two.
+const DESCRIBED: usize = 2;
 
 /// The objects of a generation that its pods are made from.
 #[derive(Clone, Copy)]
@@ -49,7 +52,7 @@ pub(super) fn changes(
     rendered: Rendering,
     live: Rendering,
 ) -> Vec<String> {
-    let sources = UserManifests { engine, class };
+    let sources = UserManifests::new(engine, class);
     let (rendered_template, live_template) = (rendered.template(), live.template());
     let mut found = template::changes(&sources, &rendered_template, &live_template);
     found.extend(template::ui_sidecar(&sources, &rendered_template, &live_template));
@@ -66,22 +69,36 @@ pub(super) fn changes(
     if found.is_empty() && hashes[0] != hashes[1] {
         found.push(format!("{} changed", sources.owned("spec.template", true)));
     }
-    found.iter().map(|change| shortened(change, LONGEST_CHANGE)).collect()
+    found.iter().map(|change| printable(change)).collect()
+}
+
+/// A change as part of a message. What stands in live objects need not come from the operator.
+fn printable(change: &str) -> String {
+    let text = shortened(change, LONGEST_CHANGE);
+    text.replace(char::is_control, " ")
 }
 
 /// The objects that users write.
 struct UserManifests<'a> {
     engine: &'a FireboltEngine,
     class: Option<&'a FireboltEngineClass>,
+    own_template: Option<Value>,
+    class_template: Option<Value>,
+    own_config: Option<Value>,
+    class_config: Option<Value>,
 }
 
-impl UserManifests<'_> {
-    fn own_template(&self) -> Option<Value> {
-        self.engine.spec.template.as_ref().map(json::<PodTemplateSpec>)
-    }
-
-    fn class_template(&self) -> Option<Value> {
-        self.class.map(|class| json(&class.spec.template))
+impl<'a> UserManifests<'a> {
+    fn new(engine: &'a FireboltEngine, class: Option<&'a FireboltEngineClass>) -> Self {
+        let class_config = class.and_then(|class| class.spec.custom_engine_config.as_ref());
+        Self {
+            engine,
+            class,
+            own_template: engine.spec.template.as_ref().map(json::<PodTemplateSpec>),
+            class_template: class.map(|class| json(&class.spec.template)),
+            own_config: engine.spec.custom_engine_config.as_ref().map(json),
+            class_config: class_config.map(json),
+        }
     }
 
     fn class_name(&self) -> Option<&str> {
@@ -91,7 +108,7 @@ impl UserManifests<'_> {
     /// A field, with the class if that sets it.
     fn owned(&self, field: &str, by_class: bool) -> String {
         match self.class_name().filter(|_| by_class) {
-            Some(class) => format!("`{field}` (set by class {class})"),
+            Some(class) => format!("`{field}` of class {class}"),
             None => format!("`{field}`"),
         }
     }

@@ -1,10 +1,12 @@
 //! Changes of the pod template.
 
+use std::collections::{BTreeSet, HashSet};
+
 use serde_json::Value;
 
-use super::{LONGEST_VALUE, UserManifests, at, from_to};
-use crate::render::differences;
+use super::{DESCRIBED, LONGEST_VALUE, UserManifests, at, from_to};
 use crate::render::engine::{DATA_VOLUME, UI_CONTAINER, UI_VOLUME};
+use crate::render::{differences, missing};
 
 /// Fields of which only the first part of the path is reported: what stands below is long, or may be secret.
 const WHOLE: [&str; 6] = [".env[", ".args", ".command", ".envFrom", ".volumes[", ".annotations"];
@@ -63,15 +65,18 @@ const SET_IN_PART: [&str; 6] = [
 
 /// The fields that were added or changed.
 pub(super) fn changes(sources: &UserManifests, rendered: &Value, live: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    for path in differences(rendered, live) {
-        let is_reported_elsewhere = path.starts_with(&data_volume()) || ui_paths().contains(&path);
-        let change = change(sources, &path, rendered, live);
-        if !is_reported_elsewhere && !found.contains(&change) {
-            found.push(change);
-        }
-    }
-    found
+    let paths = differences(rendered, live);
+    let (data_volume, ui_paths) = (data_volume(), ui_paths());
+    let is_reported_elsewhere = |path: &str| path.starts_with(&data_volume) || ui_paths.iter().any(|ui| ui == path);
+    let mut fields = HashSet::new();
+    let paths = paths
+        .iter()
+        .filter(|path| !is_reported_elsewhere(path) && fields.insert(shortened_path(path)));
+    let describe = |(index, path): (usize, &String)| match index {
+        ..DESCRIBED => change(sources, path, rendered, live),
+        DESCRIBED.. => path.clone(),
+    };
+    paths.enumerate().map(describe).collect()
 }
 
 /// Whether the pods got the container of the web UI, or lost it.
@@ -91,15 +96,13 @@ pub(super) fn ui_sidecar(sources: &UserManifests, rendered: &Value, live: &Value
 
 /// The fields that only the live template has, and that the API server did not add.
 pub(super) fn removed(rendered: &Value, live: &Value) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for path in differences(live, rendered) {
-        let field = shortened_path(&path);
-        let removal = format!("`{field}` was removed from the pods");
-        if at(rendered, field).is_none() && is_never_defaulted(&path) && !found.contains(&removal) {
-            found.push(removal);
-        }
-    }
-    found
+    let paths: BTreeSet<String> = missing(live, rendered).into_iter().collect();
+    let removed = paths
+        .iter()
+        .filter(|path| is_never_defaulted(path) && shortened_path(path) == *path);
+    removed
+        .map(|field| format!("`{field}` was removed from the pods"))
+        .collect()
 }
 
 fn data_volume() -> String {
@@ -117,10 +120,10 @@ fn ui_paths() -> [String; 2] {
 /// The change of one field, with the object that sets it.
 fn change(sources: &UserManifests, path: &str, rendered: &Value, live: &Value) -> String {
     let field = shortened_path(path);
-    let sets = |template: Option<Value>| template.is_some_and(|template| at(&template, field).is_some());
-    let owner = if sets(sources.own_template()) {
+    let sets = |template: &Option<Value>| template.as_ref().is_some_and(|template| at(template, field).is_some());
+    let owner = if sets(&sources.own_template) {
         sources.owned(&format!("spec.template.{field}"), false)
-    } else if sets(sources.class_template()) {
+    } else if sets(&sources.class_template) {
         sources.owned(&format!("spec.template.{field}"), true)
     } else {
         format!("`{field}` of the pods")

@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use rstest::rstest;
 use serde_json::json;
+use testkit::cost::cpu_time;
 
 use super::*;
 use crate::render::engine::{config_map, stateful_set};
@@ -66,7 +69,7 @@ fn none() -> Value {
 #[case::image_of_the_engine(container(&json!({ "image": "e:1" })), container(&json!({ "image": "e:2" })), none(), none(),
     &["`spec.template.spec.containers[engine].image` changed from e:1 to e:2"])]
 #[case::image_of_the_class(json!({}), json!({}), container(&json!({ "image": "e:1" })), container(&json!({ "image": "e:2" })),
-    &["`spec.template.spec.containers[engine].image` (set by class small) changed from e:1 to e:2"])]
+    &["`spec.template.spec.containers[engine].image` of class small changed from e:1 to e:2"])]
 #[case::amount(container(&json!({ "resources": { "limits": { "cpu": "1" } } })), container(&json!({ "resources": { "limits": { "cpu": "2" } } })), none(), none(),
     &["`spec.template.spec.containers[engine].resources.limits.cpu` changed from 1 to 2"])]
 #[case::a_variable_may_be_secret(container(&json!({ "env": [{ "name": "A", "value": "x" }] })), container(&json!({ "env": [{ "name": "A", "value": "y" }] })), none(), none(),
@@ -81,7 +84,7 @@ fn none() -> Value {
 #[case::web_ui_no_longer_of_the_class(json!({}), json!({}), json!({ "template": {}, "uiSidecar": true }), none(),
     &["`spec.uiSidecar` changed from true to false"])]
 #[case::web_ui_set_by_the_class(json!({}), json!({}), none(), json!({ "template": {}, "uiSidecar": true }),
-    &["`spec.uiSidecar` (set by class small) changed from false to true"])]
+    &["`spec.uiSidecar` of class small changed from false to true"])]
 #[case::web_ui_removed_by_the_engine(json!({ "uiSidecar": true }), json!({}), none(), none(), &["`spec.uiSidecar` changed from true to false"])]
 #[case::storage_removed_by_the_engine(json!({ "storage": { "hostPath": { "path": "/d" } } }), json!({}), none(), none(),
     &["`spec.storage` changed from hostPath to emptyDir"])]
@@ -95,7 +98,7 @@ fn none() -> Value {
 #[case::storage(json!({}), json!({ "storage": { "hostPath": { "path": "/d" } } }), none(), none(),
     &["`spec.storage` changed from emptyDir to hostPath"])]
 #[case::storage_of_the_class(json!({}), json!({}), none(), json!({ "template": {}, "storage": { "persistentVolumeClaim": {} } }),
-    &["`spec.storage` (set by class small) changed from emptyDir to persistentVolumeClaim"])]
+    &["`spec.storage` of class small changed from emptyDir to persistentVolumeClaim"])]
 #[case::size(json!({ "storage": { "persistentVolumeClaim": { "size": "1Gi" } } }), json!({ "storage": { "persistentVolumeClaim": { "size": "2Gi" } } }), none(), none(),
     &["`spec.storage.persistentVolumeClaim.size` changed from 1Gi to 2Gi"])]
 #[case::same_size(json!({ "storage": { "persistentVolumeClaim": { "size": "1Gi" } } }), json!({ "storage": { "persistentVolumeClaim": { "size": "1024Mi" } } }), none(), none(), &[])]
@@ -109,7 +112,7 @@ fn none() -> Value {
 #[case::config_deep_down(json!({ "customEngineConfig": { "a": { "b.c": 1, "d": 2 } } }), json!({ "customEngineConfig": { "a": { "b.c": 2, "d": 2 } } }), none(), none(),
     &["`spec.customEngineConfig.a.b.c` changed"])]
 #[case::config_of_the_class(json!({}), json!({}), none(), json!({ "template": {}, "customEngineConfig": { "x": 1 } }),
-    &["`spec.customEngineConfig.x` (set by class small) changed"])]
+    &["`spec.customEngineConfig.x` of class small changed"])]
 #[case::config_removed(json!({ "customEngineConfig": { "x": 1 } }), json!({}), none(), none(), &["`x` was removed from the engine configuration"])]
 #[case::label_removed_from_the_class(json!({}), json!({}), json!({ "template": { "metadata": { "labels": { "x": "y" } } } }), none(),
     &["`metadata.labels.x` was removed from the pods (class small changed)"])]
@@ -175,4 +178,58 @@ fn a_change_has_a_limited_length() {
     let found = changes(&engine, Some(&class), rendering(&after), rendering(&before));
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("`spec.customEngineConfig.kkk") && found[0].chars().count() == LONGEST_CHANGE);
+}
+
+/// Users determine how much changes, so the cost must be linear.
+#[rstest]
+#[case::configuration_of_the_engine(|count, to| (json!({ "customEngineConfig": settings(count, to) }), none()))]
+#[case::configuration_of_the_class(|count, to| (json!({}), json!({ "template": {}, "customEngineConfig": settings(count, to) })))]
+#[case::variables(|count, to| (container(&json!({ "env": variables(count, to) })), none()))]
+#[case::variables_of_the_class(|count, to| (json!({}), container(&json!({ "env": variables(count, to) }))))]
+#[case::containers(|count, to| (pod(&json!({ "containers": images(count, to) })), none()))]
+#[case::removed(|count, to| (container(&json!({ "env": variables(if to == 1 { count } else { count / 2 }, 1) })), none()))]
+fn the_cost_is_linear_in_the_number_of_changes(#[case] specs: fn(usize, usize) -> (Value, Value)) {
+    let effort = |count: usize| -> Duration {
+        let states = [1, 2].map(|value| {
+            let (own, by_class) = specs(count, value);
+            let (engine, class) = (engine(&own), class(&by_class));
+            let objects = rendered(&engine, &class, &facts(), &Defaults::example());
+            (engine, class, objects)
+        });
+        let [(.., live), (engine, class, desired)] = &states;
+        assert!(!changes(engine, Some(class), rendering(desired), rendering(live)).is_empty());
+        cpu_time(|| {
+            std::hint::black_box(changes(engine, Some(class), rendering(desired), rendering(live)));
+        })
+    };
+    let (few, many) = (effort(1_000), effort(8_000));
+    // Eight times as many take eight times as long, or 64 times if each is compared with each other.
+    assert!(many < few * 24, "{few:?} for few, {many:?} for eight times as many");
+}
+
+fn settings(count: usize, value: usize) -> Value {
+    let fields = (0..count).map(|index| (format!("key{index}"), json!(value)));
+    Value::Object(fields.collect())
+}
+
+fn variables(count: usize, value: usize) -> Value {
+    let entry = |index: usize| json!({ "name": format!("A{index}"), "value": value.to_string() });
+    (0..count).map(entry).collect()
+}
+
+fn images(count: usize, value: usize) -> Value {
+    let entry = |index: usize| json!({ "name": format!("c{index}"), "image": format!("i:{value}") });
+    (0..count).map(entry).collect()
+}
+
+#[test]
+fn control_characters_of_live_objects_are_not_repeated() {
+    let (engine, class) = (engine(&json!({})), class(&none()));
+    let objects = rendered(&engine, &class, &facts(), &Defaults::example());
+    let mut live = objects.clone();
+    let text = live.1.data.as_mut().unwrap().values_mut().next().unwrap();
+    assert!(text.contains("01J"));
+    *text = text.replace("01J", "\"0\\n\\e[31m1\"");
+    let found = changes(&engine, Some(&class), rendering(&objects), rendering(&live));
+    assert_eq!(found, ["the ID of the instance changed from 0  [31m1 to 01J"]);
 }

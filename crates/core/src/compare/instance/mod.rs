@@ -21,7 +21,7 @@ use strum::IntoEnumIterator;
 use super::{meta, meta_of, name_of, named};
 use crate::desired::instance::database;
 use crate::plan::instance::{Component, Database, InstanceObject, InstanceObjectKind, Leftover, Observed, Order};
-use crate::plan::{Child, Meta, Reads};
+use crate::plan::{Meta, ObservedChild, Reads};
 use crate::render::instance::CREDENTIALS_VOLUME;
 use crate::render::{differences, is_intact};
 use crate::resolve::instance::EffectiveInstance;
@@ -131,14 +131,19 @@ impl InstanceComparator<'_> {
         }
     }
 
-    fn child(&self, object: InstanceObject, objects: &InstanceObjects, rendered: Option<Rendered>) -> Option<Child> {
+    fn child(
+        &self,
+        object: InstanceObject,
+        objects: &InstanceObjects,
+        rendered: Option<Rendered>,
+    ) -> Option<ObservedChild> {
         let name = object.name(&self.effective.name);
         let Some(rendered) = rendered else {
             // What cannot be rendered cannot be compared.
             let unknown =
                 named(&objects.deployments, &name).filter(|_| object == InstanceObject::MetadataDeployment)?;
             let meta = meta(unknown, &self.effective.uid);
-            return Some(Child { meta, intact: true });
+            return Some(ObservedChild { meta, intact: true });
         };
         match rendered {
             Rendered::StatefulSet(rendered) => self.compare(object, &rendered, named(&objects.stateful_sets, &name)),
@@ -161,13 +166,13 @@ impl InstanceComparator<'_> {
         object: InstanceObject,
         rendered: &K,
         live: Option<&K>,
-    ) -> Option<Child> {
+    ) -> Option<ObservedChild> {
         let live = live?;
         let accepted = || {
             let known = self.accepted.get(&object);
             known.is_some() && AcceptedDrift::between(rendered, live).as_ref() == known
         };
-        Some(Child {
+        Some(ObservedChild {
             meta: meta(live, &self.effective.uid),
             intact: is_intact(rendered, live) || accepted(),
         })
@@ -206,7 +211,11 @@ impl InstanceComparator<'_> {
         meta(object, &self.effective.uid).owned
     }
 
-    fn leftovers(&self, objects: &BTreeMap<InstanceObject, Child>, snapshot: &InstanceSnapshot) -> Vec<Leftover> {
+    fn leftovers(
+        &self,
+        objects: &BTreeMap<InstanceObject, ObservedChild>,
+        snapshot: &InstanceSnapshot,
+    ) -> Vec<Leftover> {
         let ours = objects.iter().map(|(object, child)| Leftover {
             component: object.component(),
             order: Order::First,

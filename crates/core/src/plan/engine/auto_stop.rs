@@ -16,7 +16,7 @@ use super::input::{Activity, ActivitySample, Input};
 use super::output::EngineWrite;
 use super::progress::Progress;
 use super::schedule::Spans;
-use crate::plan::Event;
+use crate::plan::PlannedEvent;
 
 /// How long a wake request is valid: longer than a cold start between two wake requests of the gateway, short enough
 /// that an abandoned request does not keep the engine running.
@@ -36,7 +36,7 @@ pub(super) struct AutoStopDecision {
     scale: Option<i32>,
     last_activity: Option<Timestamp>,
     pub requeue_after: Option<Duration>,
-    pub events: Vec<Event>,
+    pub events: Vec<PlannedEvent>,
 }
 
 impl AutoStopDecision {
@@ -257,7 +257,7 @@ impl<'a> AutoStopFacts<'a> {
     fn decision(&self, choice: &Choice) -> AutoStopDecision {
         let mut events = Vec::new();
         if let Wake::Ignored(why) = &self.wake {
-            events.push(Event::warning(WAKE_IGNORED, why));
+            events.push(PlannedEvent::warning(WAKE_IGNORED, why));
         }
         if let Some(to) = choice.scale {
             events.push(scaled(self.replicas, to, choice.reason));
@@ -347,7 +347,7 @@ fn answered(input: &Input, requested: Timestamp) -> bool {
     times.any(|time| time.0 >= requested)
 }
 
-fn scaled(from: i32, to: i32, reason: AutoStopReason) -> Event {
+fn scaled(from: i32, to: i32, reason: AutoStopReason) -> PlannedEvent {
     let why = match reason {
         AutoStopReason::WakeRequested => "wake requested by a query",
         AutoStopReason::ScheduleActive => "a schedule window is open",
@@ -359,7 +359,7 @@ fn scaled(from: i32, to: i32, reason: AutoStopReason) -> Event {
         | AutoStopReason::ScrapeFailed => "decided by auto-stop",
     };
     let direction = if to > from { "ScaledUp" } else { "ScaledDown" };
-    Event::normal(direction, format!("Scaled from {from} to {to}: {why}."))
+    PlannedEvent::normal(direction, format!("Scaled from {from} to {to}: {why}."))
 }
 
 #[cfg(test)]

@@ -27,9 +27,17 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
     }
     let mut writes = repair_serving(input, before);
     writes.extend(delete::generation(input, old));
+    let result = if input.generation(before.current).has_no_replicas() {
+        "The engine is stopped".to_owned()
+    } else {
+        format!("Generation {} is serving queries", before.current)
+    };
     Transition {
         writes,
-        ..Transition::to(before.finished(input.replicas()), format!("Deleted generation {old}."))
+        ..Transition::to(
+            before.finished(input.replicas()),
+            format!("{result}; deleted generation {old}."),
+        )
     }
 }
 

@@ -8,7 +8,7 @@ use firebolt_api::key::Finalizer;
 use super::input::Input;
 use super::output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};
 use super::status;
-use crate::plan::{EXTERNAL_FINALIZER, Event, Meta, has_finalizer};
+use crate::plan::{EXTERNAL_FINALIZER, Meta, PlannedEvent, has_finalizer};
 
 /// How soon the cleanup checks again for objects that are being deleted.
 const GOING: Duration = Duration::from_secs(5);
@@ -61,9 +61,9 @@ pub(super) fn plan(input: &Input) -> Plan {
             EngineObjectKind::ConfigMap => false,
         });
     let held = held_by_others(&objects);
-    let events: Vec<Event> = held
+    let events: Vec<PlannedEvent> = held
         .iter()
-        .map(|held| Event::warning(EXTERNAL_FINALIZER, held))
+        .map(|held| PlannedEvent::warning(EXTERNAL_FINALIZER, held))
         .collect();
     let stage = [first, then]
         .into_iter()

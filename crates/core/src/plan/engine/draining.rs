@@ -58,7 +58,10 @@ fn drained(input: &Input, old: i64) -> Option<String> {
         Drain::Drained => true,
         Drain::Busy(_) | Drain::Failed { .. } => false,
     });
-    (empty || counted).then(|| format!("Generation {old} has finished its queries."))
+    if empty {
+        return Some(format!("Generation {old} has no pods."));
+    }
+    counted.then(|| format!("Generation {old} has finished its queries."))
 }
 
 /// The sample, if it was taken after the switch. One that began earlier may have scraped a pod that still received

@@ -14,7 +14,7 @@ use super::{
     Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, EngineWrite, Gate, GateCause, Generation,
     Input, Limits, Observed, Plan, Pods, Routing, StatefulSet, plan,
 };
-use crate::plan::{Child, Meta};
+use crate::plan::{Meta, ObservedChild};
 
 /// A Monday.
 pub(crate) const NOW: &str = "2026-11-16T12:00:00Z";
@@ -134,7 +134,7 @@ impl Case {
     /// A complete generation with this number of ready pods.
     pub(super) fn generation(self, number: i64, ready: i32) -> Self {
         self.but(|case| {
-            let child = |what: &str| Child {
+            let child = |what: &str| ObservedChild {
                 meta: meta(format!("{what}-{number}")),
                 intact: true,
             };
@@ -189,7 +189,7 @@ impl Case {
         self.but(|case| change(case.seen(number).stateful_set.as_mut().unwrap()))
     }
 
-    pub(super) fn config(self, number: i64, change: impl FnOnce(&mut Child)) -> Self {
+    pub(super) fn config(self, number: i64, change: impl FnOnce(&mut ObservedChild)) -> Self {
         self.but(|case| change(case.seen(number).config_map.as_mut().unwrap()))
     }
 

@@ -15,7 +15,7 @@ use firebolt_api::name::EngineNames;
 use firebolt_api::{AutoStop, FireboltEngine};
 use jiff::Timestamp;
 
-use crate::plan::{Child, Meta};
+use crate::plan::{Meta, ObservedChild};
 
 /// Everything that a plan depends on.
 #[derive(Clone, Copy, Debug)]
@@ -130,9 +130,9 @@ pub struct Generation {
     /// The StatefulSet.
     pub stateful_set: Option<StatefulSet>,
     /// The ConfigMap.
-    pub config_map: Option<Child>,
+    pub config_map: Option<ObservedChild>,
     /// The headless Service.
-    pub headless_service: Option<Child>,
+    pub headless_service: Option<ObservedChild>,
     /// The pods that the StatefulSet owns by UID and that are not terminating.
     pub pods: Pods,
 }
@@ -146,8 +146,8 @@ pub struct StatefulSet {
     pub template_hash: Option<String>,
     /// Whether a rendered field has another value now.
     pub tampered: bool,
-    /// What changed since it was rendered, as in "`spec.storage` changed". Empty if that is unknown, and as long as it is
-    /// current.
+    /// What changed since it was rendered, as in "`spec.storage` changed". The first ones are described, the others only
+    /// counted. Empty if that is unknown, and as long as it is current.
     pub changes: Vec<String>,
     /// Number of desired pods.
     pub replicas: i32,
@@ -275,9 +275,14 @@ impl Generation {
         !self.any_ready() && self.live_set().is_none_or(|set| set.replicas > 0)
     }
 
+    /// The engine was stopped when it was created.
+    pub(super) fn has_no_replicas(&self) -> bool {
+        self.live_set().is_some_and(|set| set.replicas == 0)
+    }
+
     /// Another client scaled it to zero: no pod is missing, and none exists.
     pub(super) fn emptied(&self) -> bool {
-        self.live_set().is_some_and(|set| set.tampered && set.replicas == 0)
+        self.has_no_replicas() && self.live_set().is_some_and(|set| set.tampered)
     }
 
     /// An object that the engine does not own has the name of one of its objects.

@@ -66,7 +66,7 @@ pub use shortage::EVENTS_INTERVAL;
 pub(crate) use shortage::events_due;
 pub use status::STATUS_RECOVERED;
 
-use super::{Event, Severity, has_finalizer};
+use super::{PlannedEvent, Severity, has_finalizer};
 use phase::Transition;
 use progress::Progress;
 
@@ -84,7 +84,7 @@ pub fn plan(input: &Input) -> Plan {
 /// The status and the events that report that the API server rejected an object of a plan from this input: the gate is
 /// closed, and nothing else has changed. `None` if the status says so already.
 #[must_use]
-pub fn report_rejection(input: &Input, gate: Gate) -> Option<(FireboltEngineStatus, Vec<Event>)> {
+pub fn report_rejection(input: &Input, gate: Gate) -> Option<(FireboltEngineStatus, Vec<PlannedEvent>)> {
     let gated = Err(gate);
     let Plan { status, mut events, .. } = plan(&Input {
         desired: &gated,

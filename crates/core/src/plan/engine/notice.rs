@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(
             ready.message,
             "The engine is stopping. Generation 0 continues to serve queries for 8 s, until all gateways have observed \
-             the stop. Then generation 1, which has no pods, takes over."
+             the stop. Then it finishes its running queries and is deleted."
         );
         assert_eq!(case.plan().events, []);
         let later = case.reported().but(|case| case.now += Duration::from_secs(4));

@@ -8,7 +8,7 @@ use super::input::{Desired, Input, StatefulSet};
 use super::output::EngineWrite;
 use super::progress::Progress;
 use super::{auto_stop, notice};
-use crate::plan::Child;
+use crate::plan::ObservedChild;
 
 /// The result of a phase.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ fn changes(input: &Input, set: &StatefulSet) -> String {
         .then(|| format!("`spec.replicas` changed from {} to {}", set.replicas, input.replicas()));
     let changes: Vec<&str> = replicas.iter().chain(&set.changes).map(String::as_str).collect();
     match changes.as_slice() {
-        [] => "the rendered StatefulSet or ConfigMap changed".to_owned(),
+        [] => "the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade".to_owned(),
         [only] => (*only).to_owned(),
         [first, second] => format!("{first}, {second}"),
         [first, second, rest @ ..] => format!("{first}, {second}, and {} more", rest.len()),
@@ -100,7 +100,7 @@ fn changes(input: &Input, set: &StatefulSet) -> String {
 /// generation that matches the desired state, from which both are rendered.
 pub(super) fn repair(input: &Input, generation: i64) -> Vec<EngineWrite> {
     // One that is being deleted is created again once it is gone; until then a write would be lost.
-    let broken = |child: &Option<Child>| {
+    let broken = |child: &Option<ObservedChild>| {
         child
             .as_ref()
             .is_none_or(|child| child.meta.owned && !child.meta.terminating && !child.intact)
@@ -196,7 +196,7 @@ mod tests {
         };
         assert_eq!(
             event(2, &[]),
-            "Rolling out generation 1: the rendered StatefulSet or ConfigMap changed."
+            "Rolling out generation 1: the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade."
         );
         assert_eq!(
             event(3, &[]),

@@ -123,8 +123,10 @@ fn progress_deadline_exceeded(facts: &ReadinessFacts) -> Option<EngineReadiness>
     let deadline = SignedDuration::try_from(facts.input.progress_deadline).ok()?;
     let waited = facts.input.now.duration_since(set.created);
     let serving = match facts.progress.active {
-        Some(active) => format!("Generation {active} continues to serve queries."),
-        None => "No generation is serving queries.".to_owned(),
+        Some(active) if facts.input.generation(active).any_ready() => {
+            format!("Generation {active} continues to serve queries.")
+        }
+        Some(_) | None => "No generation is serving queries.".to_owned(),
     };
     let message = || {
         let warning = stateful_set_warning(facts).map(|warning| format!(" {}", warning.message));
@@ -210,12 +212,7 @@ fn rolling(facts: &ReadinessFacts) -> Option<EngineReadiness> {
             .and_then(|_| stopping(facts))
             .unwrap_or_else(|| format!("{} is ready; queries are being switched to it.", generation(facts))),
         EnginePhase::Draining => draining(facts),
-        EnginePhase::Cleaning => {
-            format!(
-                "{} is serving queries; the old generation is being deleted.",
-                generation(facts)
-            )
-        }
+        EnginePhase::Cleaning => format!("{}; the old generation is being deleted.", after_switch(facts)),
     };
     Some(not_ready(EngineReason::Rolling, message))
 }
@@ -227,15 +224,23 @@ fn stopping(facts: &ReadinessFacts) -> Option<String> {
     let serving = notice::serving_beside(facts.input, current).filter(|_| stopped)?;
     Some(format!(
         "The engine is stopping. Generation {serving} continues to serve queries for {} s, until all gateways have \
-         observed the stop. Then generation {current}, which has no pods, takes over.",
+         observed the stop. Then it finishes its running queries and is deleted.",
         notice::STOP_NOTICE.as_secs()
     ))
 }
 
+/// What the switch led to: the newest generation serves, unless it has no pods because the engine stops.
+fn after_switch(facts: &ReadinessFacts) -> String {
+    if facts.input.generation(facts.progress.current).has_no_replicas() {
+        return "The engine is stopping".to_owned();
+    }
+    format!("{} is serving queries", generation(facts))
+}
+
 fn draining(facts: &ReadinessFacts) -> String {
-    let serving = format!("{} is serving queries", generation(facts));
+    let state = after_switch(facts);
     let Some(old) = facts.progress.draining else {
-        return format!("{serving}.");
+        return format!("{state}.");
     };
     let left = match counting_sample(facts.input, old).map(|sample| &sample.outcome) {
         Some(Drain::Busy(1)) => "1 query left".to_owned(),
@@ -243,7 +248,7 @@ fn draining(facts: &ReadinessFacts) -> String {
         Some(Drain::Drained) => "none left".to_owned(),
         Some(Drain::Failed { .. }) | None => "not counted yet".to_owned(),
     };
-    format!("{serving}; generation {old} is draining: {left}.")
+    format!("{state}; generation {old} is draining: {left}.")
 }
 
 /// The newest generation, as the subject of a sentence, with the cause of its rollout.
@@ -260,7 +265,12 @@ fn pods_not_ready(facts: &ReadinessFacts) -> Option<EngineReadiness> {
     let seen = facts.input.generation(active);
     let message = || {
         let pods = count(seen, facts.input.replicas());
-        format!("Generation {active} is serving queries with {pods}.{}", causes(facts))
+        let state = if seen.any_ready() {
+            "is serving queries with"
+        } else {
+            "is not serving queries:"
+        };
+        format!("Generation {active} {state} {pods}.{}", causes(facts))
     };
     (!seen.all_ready()).then(|| not_ready(EngineReason::PodsNotReady, message()))
 }

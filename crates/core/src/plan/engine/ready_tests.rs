@@ -27,6 +27,11 @@ fn warned(reason: &str) -> impl FnOnce(&mut Case) {
     }
 }
 
+/// A second generation without pods is routed.
+fn stopped(case: Case) -> Case {
+    case.replicas(0).serving(1)
+}
+
 fn late(case: Case) -> Case {
     case.but(|case| case.now += SignedDuration::from_mins(10))
 }
@@ -50,6 +55,10 @@ fn late(case: Case) -> Case {
 #[case::draining(engine("a").complete(0).serving(1).at(Draining).counted(0, Drain::Busy(1)), "Rolling", "generation 0 is draining: 1 query left.")]
 #[case::back_to_draining(engine("a").complete(0).serving(1).at(Cleaning).routed(0), "Rolling", "not counted yet")]
 #[case::pods(engine("a").generation(0, 1).routed(0).at(Stable), "PodsNotReady", "Generation 0 is serving queries with 1 of 2 pods ready.")]
+#[case::no_pods(engine("a").generation(0, 0).routed(0).at(Stable), "PodsNotReady", "Generation 0 is not serving queries: 0 of 2 pods ready.")]
+#[case::deadline_without_ready_pods(late(engine("a").generation(0, 0).generation(1, 1).routed(0).at(Creating)), "ProgressDeadlineExceeded", "No generation is serving queries.")]
+#[case::stop_draining(stopped(engine("a").complete(0)).at(Draining).counted(0, Drain::Busy(2)), "Rolling", "The engine is stopping; generation 0 is draining: 2 queries left.")]
+#[case::stop_cleaning(stopped(engine("a").complete(0)).at(Draining).counted(0, Drain::Drained), "Rolling", "The engine is stopping; the old generation is being deleted.")]
 #[case::ready(engine("a").serving(0).at(Stable), "EngineReady", "Generation 0 is serving queries.")]
 fn the_first_rule_that_applies_decides(#[case] case: Case, #[case] reason: &str, #[case] message: &str) {
     let ready = case.ready();

@@ -13,7 +13,7 @@ use super::output::Plan;
 use super::phase::{Transition, matches_desired, rollout_message};
 use super::progress::Progress;
 use super::ready::{self, EngineReadiness, ReadinessFacts};
-use crate::plan::Event;
+use crate::plan::PlannedEvent;
 use crate::plan::condition::{self, ConditionUpdate};
 
 /// The reason of the warning that a lost or inconsistent status was restored.
@@ -34,7 +34,7 @@ pub(super) fn first(input: &Input, progress: Progress) -> Plan {
         input,
         status,
         Transition::stay(progress, Vec::new()),
-        vec![Event::normal(event_reason(progress.phase), message)],
+        vec![PlannedEvent::normal(event_reason(progress.phase), message)],
     )
 }
 
@@ -42,20 +42,20 @@ pub(super) fn first(input: &Input, progress: Progress) -> Plan {
 pub(super) fn recovered(input: &Input, progress: Progress) -> Plan {
     let mut status = based_on(input, progress, None);
     set_conditions(input, &mut status, progress);
-    let serving = match progress.active {
-        Some(active) => format!("generation {active} is serving queries"),
-        None => "no generation is serving queries".to_owned(),
+    let active = match progress.active {
+        Some(active) => format!("generation {active} is active"),
+        None => "no generation is active".to_owned(),
     };
     let message = format!(
         "The status was missing or inconsistent and was restored from the cluster: the newest generation is {}, \
-         {serving}.",
+         {active}.",
         progress.current
     );
     finish(
         input,
         status,
         Transition::stay(progress, Vec::new()),
-        vec![Event::warning(STATUS_RECOVERED, message)],
+        vec![PlannedEvent::warning(STATUS_RECOVERED, message)],
     )
 }
 
@@ -65,7 +65,7 @@ pub(super) fn conclude(
     before: Progress,
     step: Transition,
     auto_stop: Option<auto_stop::AutoStopDecision>,
-    mut events: Vec<Event>,
+    mut events: Vec<PlannedEvent>,
 ) -> Plan {
     let after = step.progress;
     let mut status = based_on(input, after, step.cause.as_deref());
@@ -86,7 +86,7 @@ pub(super) fn conclude(
     }
     events.extend(set_conditions(input, &mut status, after));
     if after.phase != before.phase || after.current != before.current {
-        events.insert(0, Event::normal(event_reason(after.phase), step.why.clone()));
+        events.insert(0, PlannedEvent::normal(event_reason(after.phase), step.why.clone()));
     }
     finish(input, status, step, events)
 }
@@ -107,7 +107,7 @@ pub(super) fn deleting(input: &Input, reason: EngineReason, held: &[String]) -> 
     changed(input, status)
 }
 
-fn finish(input: &Input, status: FireboltEngineStatus, step: Transition, events: Vec<Event>) -> Plan {
+fn finish(input: &Input, status: FireboltEngineStatus, step: Transition, events: Vec<PlannedEvent>) -> Plan {
     let status = changed(input, status);
     let moved = status.as_ref().is_some_and(|status| {
         let before = input.engine.status.as_ref();
@@ -169,7 +169,7 @@ fn based_on(input: &Input, progress: Progress, cause: Option<&str>) -> FireboltE
 }
 
 /// Sets both conditions. Returns an event if a person has to act and has not been informed yet.
-fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Progress) -> Option<Event> {
+fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Progress) -> Option<PlannedEvent> {
     let instance = match input.desired {
         Ok(_) => Some((
             true,
@@ -201,7 +201,7 @@ fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Pr
         cause: status.rollout_cause.as_deref(),
     });
     let changed_ready = set_ready(input, status, &readiness);
-    (changed_ready && readiness.actionable).then(|| Event::warning(readiness.reason, readiness.message))
+    (changed_ready && readiness.actionable).then(|| PlannedEvent::warning(readiness.reason, readiness.message))
 }
 
 fn set_ready(input: &Input, status: &mut FireboltEngineStatus, readiness: &EngineReadiness) -> bool {
@@ -283,9 +283,15 @@ mod tests {
             .counted(0, Drain::Drained);
         let abandoned = engine("a").serving(0).generation(1, 1).at(Creating).desired_hash("new");
         for (case, expected) in [
-            (started, "the rendered StatefulSet or ConfigMap changed"),
+            (
+                started,
+                "the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade",
+            ),
             (drained, "earlier"),
-            (abandoned, "the rendered StatefulSet or ConfigMap changed"),
+            (
+                abandoned,
+                "the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade",
+            ),
         ] {
             assert_eq!(
                 caused(case, "earlier").status().rollout_cause.as_deref(),

@@ -45,15 +45,21 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
                 draining: Some(old),
                 ..switched.at(EnginePhase::Draining)
             };
-            Transition::to(
-                draining,
-                format!("Switched queries to generation {new}; draining generation {old}."),
-            )
+            let why = if seen.has_no_replicas() {
+                format!("Switched queries away from generation {old}; draining it.")
+            } else {
+                format!("Switched queries to generation {new}; draining generation {old}.")
+            };
+            Transition::to(draining, why)
         }
-        Some(_) | None => Transition::to(
-            switched.finished(input.replicas()),
-            format!("Switched queries to generation {new}."),
-        ),
+        Some(_) | None => {
+            let why = if seen.has_no_replicas() {
+                format!("The engine is stopped; generation {new} has no pods.")
+            } else {
+                format!("Switched queries to generation {new}.")
+            };
+            Transition::to(switched.finished(input.replicas()), why)
+        }
     }
 }
 
@@ -87,7 +93,7 @@ mod tests {
     use firebolt_api::EnginePhase::{Creating, Draining, Stable, Stopped, Switching};
     use firebolt_api::condition::EngineReason;
 
-    use crate::plan::Event;
+    use crate::plan::PlannedEvent;
     use crate::plan::engine::GateCause;
     use crate::plan::engine::fixture::{engine, route_to};
 
@@ -182,7 +188,7 @@ mod tests {
             .at(Switching)
             .routing(|routing| routing.meta.owned = false);
         assert_eq!(case.plan().writes, []);
-        let warned = |event: &Event| {
+        let warned = |event: &PlannedEvent| {
             event
                 .message
                 .contains("Service a-service (uid routing) is not owned by the engine")

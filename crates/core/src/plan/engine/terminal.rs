@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(status.active_generation, 3);
         assert_eq!(
             plan.events[0].message,
-            "Rolling out generation 4: the rendered StatefulSet or ConfigMap changed."
+            "Rolling out generation 4: the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade."
         );
     }
 

@@ -8,7 +8,7 @@ use super::input::Input;
 use super::output::{ClassWrite, Plan};
 use crate::admit;
 use crate::names;
-use crate::plan::Event;
+use crate::plan::PlannedEvent;
 use crate::plan::condition::{self, ConditionUpdate};
 
 /// Number of finalizers that a message names.
@@ -113,12 +113,12 @@ pub(super) fn conclude(input: &Input, write: Option<ClassWrite>, readiness: Clas
 }
 
 /// A problem that a person has to solve, or the end of one. A class that is fine from the start needs no event.
-fn event(readiness: ClassReadiness, was: Option<&str>) -> Option<Event> {
+fn event(readiness: ClassReadiness, was: Option<&str>) -> Option<PlannedEvent> {
     let reason: &str = readiness.reason.into();
     if !holds(readiness.reason) {
-        return Some(Event::warning(reason, readiness.message));
+        return Some(PlannedEvent::warning(reason, readiness.message));
     }
-    (was == Some("False")).then(|| Event::normal(reason, readiness.message))
+    (was == Some("False")).then(|| PlannedEvent::normal(reason, readiness.message))
 }
 
 fn holds(reason: EngineClassReason) -> bool {

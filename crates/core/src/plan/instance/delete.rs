@@ -14,7 +14,7 @@ use super::output::{InstanceWrite, Plan};
 use super::status::{self, InstanceReadiness};
 use crate::database::Database;
 use crate::names;
-use crate::plan::{EXTERNAL_FINALIZER, Event, has_finalizer};
+use crate::plan::{EXTERNAL_FINALIZER, PlannedEvent, has_finalizer};
 
 /// How soon the cleanup checks again for objects that are being deleted. Claims are not watched.
 const GOING: Duration = Duration::from_secs(5);
@@ -41,9 +41,9 @@ pub(super) fn plan(input: &Input) -> Plan {
         return blocked(input);
     }
     let held = held_by_others(input);
-    let events: Vec<Event> = held
+    let events: Vec<PlannedEvent> = held
         .iter()
-        .map(|held| Event::warning(EXTERNAL_FINALIZER, held))
+        .map(|held| PlannedEvent::warning(EXTERNAL_FINALIZER, held))
         .collect();
     let stage = stages()
         .map(|(component, order)| (component, of_stage(input, component, order)))

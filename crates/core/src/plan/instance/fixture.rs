@@ -14,7 +14,7 @@ use super::{
     Component, Credentials, Database, Desired, Input, InstanceObject, Leftover, Limits, Observed, Order, Plan,
     Workload, plan, stuck,
 };
-use crate::plan::{Child, Meta};
+use crate::plan::{Meta, ObservedChild};
 
 /// One test case.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Case {
 
     /// This object exists, as desired.
     pub(super) fn has(mut self, object: InstanceObject) -> Self {
-        let child = Child {
+        let child = ObservedChild {
             meta: ours(&format!("{object:?}")),
             intact: true,
         };
@@ -108,7 +108,7 @@ impl Case {
     }
 
     /// Changes the object.
-    pub(super) fn with(mut self, object: InstanceObject, change: impl FnOnce(&mut Child)) -> Self {
+    pub(super) fn with(mut self, object: InstanceObject, change: impl FnOnce(&mut ObservedChild)) -> Self {
         change(self.observed.objects.get_mut(&object).expect("the object is there"));
         self
     }

@@ -16,7 +16,7 @@ use strum::EnumIter;
 use super::object::{Component, InstanceObject, InstanceObjectKind};
 use super::workload::Workload;
 use crate::database::Database;
-use crate::plan::{Child, Meta};
+use crate::plan::{Meta, ObservedChild};
 
 /// Everything that a plan depends on.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ pub struct Desired {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// Objects with the names of the objects of the instance, regardless of their owner.
-    pub objects: BTreeMap<InstanceObject, Child>,
+    pub objects: BTreeMap<InstanceObject, ObservedChild>,
     /// Rollout status of the components.
     pub workloads: BTreeMap<Component, Workload>,
     /// The credentials of the metadata service.

@@ -10,7 +10,7 @@ use super::component::{ComponentPlan, ComponentReadiness};
 use super::input::Input;
 use super::object::{Component, InstanceObject};
 use super::output::Plan;
-use crate::plan::Event;
+use crate::plan::PlannedEvent;
 use crate::plan::condition::{self, ConditionUpdate};
 
 /// The next values of all conditions.
@@ -94,7 +94,7 @@ fn next(
     input: &Input,
     readiness: &InstanceReadiness,
     observed: Option<i64>,
-) -> (Option<FireboltInstanceStatus>, Vec<Event>) {
+) -> (Option<FireboltInstanceStatus>, Vec<PlannedEvent>) {
     let before = input.instance.status.clone().unwrap_or_default();
     let endpoint = |readiness: &ComponentReadiness, endpoint: &String| {
         if readiness.ready {
@@ -162,11 +162,11 @@ fn events(
     status: &FireboltInstanceStatus,
     readiness: &InstanceReadiness,
     changed_ready: bool,
-) -> Vec<Event> {
+) -> Vec<PlannedEvent> {
     let ComponentReadiness { reason, message, .. } = &readiness.ready;
     if readiness.ready.is_actionable() {
         return changed_ready
-            .then(|| Event::warning(<&str>::from(*reason), message.clone()))
+            .then(|| PlannedEvent::warning(<&str>::from(*reason), message.clone()))
             .into_iter()
             .collect();
     }
@@ -174,8 +174,10 @@ fn events(
         return Vec::new();
     };
     let event = match phase {
-        InstancePhase::Provisioning | InstancePhase::Ready => Event::normal(<&str>::from(phase), message.clone()),
-        InstancePhase::Degraded | InstancePhase::Failed => Event::warning(<&str>::from(phase), message.clone()),
+        InstancePhase::Provisioning | InstancePhase::Ready => {
+            PlannedEvent::normal(<&str>::from(phase), message.clone())
+        }
+        InstancePhase::Degraded | InstancePhase::Failed => PlannedEvent::warning(<&str>::from(phase), message.clone()),
     };
     vec![event]
 }

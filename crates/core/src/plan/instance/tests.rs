@@ -13,7 +13,7 @@ use strum::IntoEnumIterator;
 
 use super::fixture::{Case, instance, ours, pods};
 use super::*;
-use crate::plan::{Child, Meta, Severity};
+use crate::plan::{Meta, ObservedChild, Severity};
 
 fn writes(case: &Case) -> Vec<InstanceWrite> {
     case.plan().writes

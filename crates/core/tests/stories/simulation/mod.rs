@@ -38,7 +38,7 @@ pub(crate) struct Story {
 
 /// The fields of an engine and of its class that set the image, as they are reported.
 const IMAGE: &str = "`spec.template.spec.containers[engine].image`";
-const IMAGE_OF_CLASS: &str = "`spec.template.spec.containers[engine].image` (set by class small)";
+const IMAGE_OF_CLASS: &str = "`spec.template.spec.containers[engine].image` of class small";
 
 /// How a reconcile ends.
 #[derive(Clone, Copy, PartialEq, Eq)]

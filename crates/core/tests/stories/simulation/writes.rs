@@ -4,7 +4,7 @@ use firebolt_api::key::Finalizer;
 use firebolt_core::plan::engine::{
     DeletedObject, EngineObjectKind, EngineWrite, Generation, Pods, Routing, StatefulSet,
 };
-use firebolt_core::plan::{Child, Meta};
+use firebolt_core::plan::{Meta, ObservedChild};
 
 use super::Story;
 
@@ -16,7 +16,7 @@ impl Story {
             terminating: false,
             foreign_finalizers: Vec::new(),
         };
-        let child = |uid: String| Child {
+        let child = |uid: String| ObservedChild {
             meta: meta(uid),
             intact: true,
         };

@@ -292,6 +292,7 @@ impl CertificateController {
                 }
             }
         }
+        let Some(kind) = kind else { return result };
         // Two clients that correct each other would otherwise write without a pause.
         let pause = self.drift.delay();
         self.drift.corrected();

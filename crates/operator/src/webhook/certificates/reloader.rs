@@ -106,7 +106,7 @@ impl FileReloader {
                 };
                 warn!(
                     %directory,
-                    "cannot use the certificate: {error}. {effect}: put a PEM certificate into tls.crt and its private key into \
+                    "cannot use the certificate: {error}. {effect}. Put a PEM certificate into tls.crt and its private key into \
                      tls.key."
                 );
                 self.reported = Some(error.clone());

@@ -14,13 +14,13 @@ pub(super) const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A kind of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FireboltKind {
     Engine,
     Class,
     Instance,
 }
 
-impl Kind {
+impl FireboltKind {
     fn resource(self) -> ApiResource {
         match self {
             Self::Engine => ApiResource::erase::<FireboltEngine>(&()),
@@ -109,20 +109,20 @@ impl Objects {
             ..PostParams::default()
         };
         let typed: DynamicObject = serde_json::from_value(object.clone()).expect("an object");
-        answer(self.api(Kind::of(object)).create(&parameters, &typed).await)
+        answer(self.api(FireboltKind::of(object)).create(&parameters, &typed).await)
     }
 
     /// Changes an object by a merge patch.
-    pub(super) async fn edit(&self, kind: Kind, name: &str, edit: &Value) -> ApiResult {
+    pub(super) async fn edit(&self, kind: FireboltKind, name: &str, edit: &Value) -> ApiResult {
         self.merge(kind, name, edit, PatchParams::default()).await
     }
 
     /// Asks whether an object could be changed.
-    pub(super) async fn dry_run_edit(&self, kind: Kind, name: &str, edit: &Value) -> ApiResult {
+    pub(super) async fn dry_run_edit(&self, kind: FireboltKind, name: &str, edit: &Value) -> ApiResult {
         self.merge(kind, name, edit, PatchParams::default().dry_run()).await
     }
 
-    async fn merge(&self, kind: Kind, name: &str, edit: &Value, parameters: PatchParams) -> ApiResult {
+    async fn merge(&self, kind: FireboltKind, name: &str, edit: &Value, parameters: PatchParams) -> ApiResult {
         answer(self.api(kind).patch(name, &parameters, &Patch::Merge(edit)).await)
     }
 
@@ -130,31 +130,31 @@ impl Objects {
     pub(super) async fn scale(&self, name: &str, replicas: i32) -> Result<(), Refusal> {
         let (parameters, patch) = (PatchParams::default(), json!({ "spec": { "replicas": replicas } }));
         let scaled = self
-            .api(Kind::Engine)
+            .api(FireboltKind::Engine)
             .patch_scale(name, &parameters, &Patch::Merge(&patch))
             .await;
         scaled.map(drop).map_err(Refusal::from_error)
     }
 
-    pub(super) async fn delete(&self, kind: Kind, name: &str) -> Result<(), Refusal> {
+    pub(super) async fn delete(&self, kind: FireboltKind, name: &str) -> Result<(), Refusal> {
         let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
         deleted.map(drop).map_err(Refusal::from_error)
     }
 
     /// Deletes every object of a kind in one request.
-    pub(super) async fn delete_all(&self, kind: Kind) -> Result<(), Refusal> {
+    pub(super) async fn delete_all(&self, kind: FireboltKind) -> Result<(), Refusal> {
         let (how, which) = (DeleteParams::default(), ListParams::default());
         let deleted = self.api(kind).delete_collection(&how, &which).await;
         deleted.map(drop).map_err(Refusal::from_error)
     }
 
-    pub(super) async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+    pub(super) async fn get(&self, kind: FireboltKind, name: &str) -> Option<Value> {
         let found = self.api(kind).get_opt(name).await.expect("get an object");
         found.map(|found| serde_json::to_value(found).expect("an object is JSON"))
     }
 
     /// Waits until there is no such object.
-    pub(super) async fn wait_until_gone(&self, kind: Kind, name: &str) {
+    pub(super) async fn wait_until_gone(&self, kind: FireboltKind, name: &str) {
         let gone = async || self.get(kind, name).await.is_none().then_some(());
         eventually(&format!("{kind:?} {name} is gone"), gone).await;
     }
@@ -162,7 +162,7 @@ impl Objects {
     /// What an engine says about itself, once it is for this reason.
     pub(super) async fn wait_for_reason(&self, engine: &str, reason: &str) -> Condition {
         let with_reason = async || {
-            let engine: FireboltEngine = serde_json::from_value(self.get(Kind::Engine, engine).await?).unwrap();
+            let engine: FireboltEngine = serde_json::from_value(self.get(FireboltKind::Engine, engine).await?).unwrap();
             let conditions = engine.status?.conditions;
             let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready")?;
             (ready.reason == reason).then_some(ready)
@@ -170,7 +170,7 @@ impl Objects {
         eventually(&format!("{engine} says {reason}"), with_reason).await
     }
 
-    fn api(&self, kind: Kind) -> Api<DynamicObject> {
+    fn api(&self, kind: FireboltKind) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &self.namespace, &kind.resource())
     }
 }

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::admission::client::Kind;
+use crate::admission::client::FireboltKind;
 use crate::admission::manifests::{
     CLASS, COMMAND, ENGINE, INSTANCE, class_with, commanded, container, cpu, engine_of, engine_with, instance_with,
     new_replicas, new_template, wake,
@@ -36,21 +36,27 @@ async fn an_engine_that_became_invalid_can_still_be_managed(
     env.has(&[engine]).await;
     env.admit_with(&["--engine-max-cpu=4"]).await;
     // What it consists of is validated.
-    assert_refused(env.edit(Kind::Engine, ENGINE, &new_template(&template)).await, &[path]);
+    assert_refused(
+        env.edit(FireboltKind::Engine, ENGINE, &new_template(&template)).await,
+        &[path],
+    );
     for replicas in [3, 0] {
-        let changed = env.edit(Kind::Engine, ENGINE, &new_replicas(replicas)).await.unwrap();
+        let changed = env
+            .edit(FireboltKind::Engine, ENGINE, &new_replicas(replicas))
+            .await
+            .unwrap();
         assert_eq!(changed["spec"]["replicas"], replicas);
     }
     env.kubectl(&["scale", "fireboltengine", ENGINE, "--replicas=2"], "")
         .unwrap();
-    env.edit(Kind::Engine, ENGINE, &wake()).await.unwrap();
-    env.delete(Kind::Engine, ENGINE).await.unwrap();
+    env.edit(FireboltKind::Engine, ENGINE, &wake()).await.unwrap();
+    env.delete(FireboltKind::Engine, ENGINE).await.unwrap();
     // On its way out, nothing is validated any more.
     let last_words = json!({ "metadata": { "labels": { "last": "words" } }, "spec": { "template": template } });
-    env.edit(Kind::Engine, ENGINE, &last_words).await.unwrap();
+    env.edit(FireboltKind::Engine, ENGINE, &last_words).await.unwrap();
     let release = json!({ "metadata": { "finalizers": null } });
-    env.edit(Kind::Engine, ENGINE, &release).await.unwrap();
-    env.wait_until_gone(Kind::Engine, ENGINE).await;
+    env.edit(FireboltKind::Engine, ENGINE, &release).await.unwrap();
+    env.wait_until_gone(FireboltKind::Engine, ENGINE).await;
 }
 
 /// A class that rules of today object to.
@@ -64,16 +70,16 @@ fn bad_instance() -> Value {
 }
 
 #[rstest]
-#[case::class(Kind::Class, bad_class(), json!({ "spec": { "template": { "spec": { "hostNetwork": true } } } }), COMMAND)]
+#[case::class(FireboltKind::Class, bad_class(), json!({ "spec": { "template": { "spec": { "hostNetwork": true } } } }), COMMAND)]
 #[case::instance(
-    Kind::Instance,
+    FireboltKind::Instance,
     bad_instance(),
     json!({ "spec": { "gateway": { "replicas": 3 } } }),
     "spec.gateway.template.spec.containers[envoy].command"
 )]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_or_an_instance_that_became_invalid_can_still_be_managed(
-    #[case] kind: Kind,
+    #[case] kind: FireboltKind,
     #[case] mut object: Value,
     #[case] edit: Value,
     #[case] path: &str,

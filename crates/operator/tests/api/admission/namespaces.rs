@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::admission::client::{Kind, Objects, eventually};
+use crate::admission::client::{FireboltKind, Objects, eventually};
 use crate::admission::manifests::{
     CLASS, COMMAND, ENGINE, INSTANCE, class, class_with, commanded, container, engine, engine_of, engine_with,
     instance, instance_with,
@@ -36,9 +36,9 @@ async fn objects_in_namespaces_of_others_are_not_validated() {
         assert_eq!(stored["spec"].get("id"), None, "nor is anything filled in");
     }
     assert_refused(env.create(&bad[0]).await, &[COMMAND]);
-    there.delete(Kind::Class, CLASS).await.unwrap();
-    there.delete(Kind::Instance, INSTANCE).await.unwrap();
-    assert_eq!(there.get(Kind::Class, CLASS).await, None);
+    there.delete(FireboltKind::Class, CLASS).await.unwrap();
+    there.delete(FireboltKind::Instance, INSTANCE).await.unwrap();
+    assert_eq!(there.get(FireboltKind::Class, CLASS).await, None);
     let _best_effort = env.cluster.kubectl(&["delete", "namespace", &other, "--wait=false"]);
 }
 
@@ -50,7 +50,7 @@ async fn a_namespace_with_engines_can_be_deleted() {
         .await;
     let reconciled = async || {
         for name in [ENGINE, "one", "two"] {
-            let engine = env.get(Kind::Engine, name).await?;
+            let engine = env.get(FireboltKind::Engine, name).await?;
             engine["metadata"]["finalizers"].as_array()?;
         }
         Some(())

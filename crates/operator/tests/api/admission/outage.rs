@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::admission::client::{ApiResult, Kind, Refusal, eventually};
+use crate::admission::client::{ApiResult, FireboltKind, Refusal, eventually};
 use crate::admission::manifests::{
     CLASS, ENGINE, INSTANCE, class, container, engine, instance, new_replicas, new_template, wake,
 };
@@ -21,7 +21,7 @@ impl AdmissionEnv {
         eventually("no webhook responds", unanswered).await;
     }
 
-    async fn edit_label(&self, kind: Kind, name: &str) -> ApiResult {
+    async fn edit_label(&self, kind: FireboltKind, name: &str) -> ApiResult {
         self.edit(kind, name, &json!({ "metadata": { "labels": { "team": "sales" } } }))
             .await
     }
@@ -37,14 +37,14 @@ async fn without_a_replica_requests_that_need_validation_are_rejected() {
     assert_unanswered(env.create(&class("another")).await);
     assert_unanswered(env.create(&instance("another")).await);
     let template = new_template(&container("engine", "image", &json!("registry.example/engine:2")));
-    assert_unanswered(env.edit(Kind::Engine, ENGINE, &template).await);
-    assert_unanswered(env.edit(Kind::Engine, ENGINE, &new_replicas(2)).await);
-    assert_unanswered(env.edit(Kind::Class, CLASS, &template).await);
+    assert_unanswered(env.edit(FireboltKind::Engine, ENGINE, &template).await);
+    assert_unanswered(env.edit(FireboltKind::Engine, ENGINE, &new_replicas(2)).await);
+    assert_unanswered(env.edit(FireboltKind::Class, CLASS, &template).await);
     let replicas = json!({ "spec": { "gateway": { "replicas": 3 } } });
-    assert_unanswered(env.edit(Kind::Instance, INSTANCE, &replicas).await);
-    assert_unanswered(env.delete(Kind::Class, CLASS).await);
-    assert_unanswered(env.delete(Kind::Instance, INSTANCE).await);
-    assert!(env.get(Kind::Class, CLASS).await.is_some());
+    assert_unanswered(env.edit(FireboltKind::Instance, INSTANCE, &replicas).await);
+    assert_unanswered(env.delete(FireboltKind::Class, CLASS).await);
+    assert_unanswered(env.delete(FireboltKind::Instance, INSTANCE).await);
+    assert!(env.get(FireboltKind::Class, CLASS).await.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,19 +57,23 @@ async fn without_a_replica_engines_can_be_woken_scaled_and_deleted() {
     env.has(&held).await;
     env.replicas.clear();
     env.wait_for_silence().await;
-    env.edit(Kind::Engine, ENGINE, &wake()).await.unwrap();
+    env.edit(FireboltKind::Engine, ENGINE, &wake()).await.unwrap();
     env.kubectl(&["scale", "fireboltengine", ENGINE, "--replicas=2"], "")
         .unwrap();
     env.scale(ENGINE, 0).await.unwrap();
-    for (kind, name) in [(Kind::Engine, ENGINE), (Kind::Class, CLASS), (Kind::Instance, INSTANCE)] {
+    for (kind, name) in [
+        (FireboltKind::Engine, ENGINE),
+        (FireboltKind::Class, CLASS),
+        (FireboltKind::Instance, INSTANCE),
+    ] {
         env.edit_label(kind, name).await.unwrap();
     }
-    env.delete(Kind::Engine, ENGINE).await.unwrap();
+    env.delete(FireboltKind::Engine, ENGINE).await.unwrap();
     // On a terminating object, the webhook is not called for a change of the spec either.
-    env.edit(Kind::Engine, ENGINE, &new_replicas(7)).await.unwrap();
+    env.edit(FireboltKind::Engine, ENGINE, &new_replicas(7)).await.unwrap();
     let release = json!({ "metadata": { "finalizers": null } });
-    env.edit(Kind::Engine, ENGINE, &release).await.unwrap();
-    env.wait_until_gone(Kind::Engine, ENGINE).await;
+    env.edit(FireboltKind::Engine, ENGINE, &release).await.unwrap();
+    env.wait_until_gone(FireboltKind::Engine, ENGINE).await;
 }
 
 /// The webhook is not called for the operator's own writes: an operator that cannot reach itself still works.
@@ -85,16 +89,16 @@ async fn without_a_replica_the_operator_keeps_reconciling() {
     env.wait_for_silence().await;
     env.start_replica(&["--webhook-bind-address=0"]);
     let minted = async || {
-        env.get(Kind::Instance, INSTANCE).await?["spec"]["id"]
+        env.get(FireboltKind::Instance, INSTANCE).await?["spec"]["id"]
             .as_str()
             .map(str::len)
     };
     assert_eq!(eventually("the controller fills in the id", minted).await, 26);
     let reconciled = async || {
-        let engine = env.get(Kind::Engine, ENGINE).await?;
+        let engine = env.get(FireboltKind::Engine, ENGINE).await?;
         engine["metadata"]["finalizers"].is_array().then_some(())
     };
     eventually("the engine has a finalizer", reconciled).await;
-    env.delete(Kind::Engine, ENGINE).await.unwrap();
-    env.wait_until_gone(Kind::Engine, ENGINE).await;
+    env.delete(FireboltKind::Engine, ENGINE).await.unwrap();
+    env.wait_until_gone(FireboltKind::Engine, ENGINE).await;
 }

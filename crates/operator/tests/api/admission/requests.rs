@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::admission::client::Kind;
+use crate::admission::client::FireboltKind;
 use crate::admission::manifests::{ENGINE, engine, new_replicas, wake};
 use crate::admission::testenv::AdmissionEnv;
 use crate::support::Operator;
@@ -37,9 +37,9 @@ async fn the_webhook_is_called_only_for_spec_changes() {
     env.has_instance().await;
     env.has(&[engine(ENGINE)]).await;
     let before = answers(env.operator());
-    env.edit(Kind::Engine, ENGINE, &wake()).await.unwrap();
+    env.edit(FireboltKind::Engine, ENGINE, &wake()).await.unwrap();
     let labels = json!({ "metadata": { "labels": { "team": "sales" }, "finalizers": ["example.com/hold"] } });
-    env.edit(Kind::Engine, ENGINE, &labels).await.unwrap();
+    env.edit(FireboltKind::Engine, ENGINE, &labels).await.unwrap();
     env.scale(ENGINE, 7).await.unwrap();
     assert!(
         (answers(env.operator()) - before).abs() < f64::EPSILON,
@@ -47,7 +47,7 @@ async fn the_webhook_is_called_only_for_spec_changes() {
     );
     for replicas in 0..CHANGES {
         let scaled = new_replicas(100 + replicas);
-        env.dry_run_edit(Kind::Engine, ENGINE, &scaled).await.unwrap();
+        env.dry_run_edit(FireboltKind::Engine, ENGINE, &scaled).await.unwrap();
     }
     let asked = answers(env.operator()) - before;
     assert!((asked - f64::from(CHANGES)).abs() < f64::EPSILON, "{asked} questions");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::admission::client::{Kind, eventually};
+use crate::admission::client::{FireboltKind, eventually};
 use crate::admission::manifests::{
     CLASS, ENGINE, class_with, container, cpu, engine, engine_of, engine_with, new_template,
 };
@@ -37,7 +37,10 @@ async fn an_engine_above_a_resource_maximum_is_rejected() {
     let paths: Vec<&str> = paths.iter().flatten().map(String::as_str).collect();
     assert_refused(env.create(&engine_with(ENGINE, &more)).await, &paths);
     env.has(&[engine_with(ENGINE, &most)]).await;
-    assert_refused(env.edit(Kind::Engine, ENGINE, &new_template(&more)).await, &paths);
+    assert_refused(
+        env.edit(FireboltKind::Engine, ENGINE, &new_template(&more)).await,
+        &paths,
+    );
     let refusal = env.create(&engine_with("b", &cpu("5"))).await.unwrap_err();
     assert!(
         refusal.message.contains("5 is more than 4, the maximum cpu"),
@@ -56,7 +59,9 @@ async fn resource_maximums_apply_to_what_an_engine_inherits_from_its_class() {
     env.has_instance().await;
     env.has(&[class_with(CLASS, &cpu("4")), engine_of(ENGINE, CLASS)]).await;
     // A class alone is not limited: its resources count once an engine refers to it.
-    env.edit(Kind::Class, CLASS, &new_template(&cpu("16"))).await.unwrap();
+    env.edit(FireboltKind::Class, CLASS, &new_template(&cpu("16")))
+        .await
+        .unwrap();
     // Until the operator has seen the change, it knows the class as it was.
     let refused = async || env.dry_run(&engine_of("b", CLASS)).await.err();
     let refusal = eventually("the change of the class counts", refused).await;
@@ -71,5 +76,5 @@ async fn resource_maximums_apply_to_what_an_engine_inherits_from_its_class() {
     modest["spec"]["template"] = cpu("2");
     env.has(&[modest, engine("d")]).await;
     let joins = json!({ "spec": { "engineClassRef": CLASS } });
-    assert_refused(env.edit(Kind::Engine, "d", &joins).await, &[CPU]);
+    assert_refused(env.edit(FireboltKind::Engine, "d", &joins).await, &[CPU]);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 
-use crate::admission::client::{Kind, Objects, eventually};
+use crate::admission::client::{FireboltKind, Objects, eventually};
 use crate::admission::manifests::{ENGINE, engine, new_replicas};
 use crate::admission::testenv::AdmissionEnv;
 
@@ -79,7 +79,7 @@ async fn ask(objects: Objects, pace: Duration, user: u32, tally: Arc<Mutex<Tally
             objects.dry_run(&another).await
         } else {
             let edit = new_replicas(2 + count % 50);
-            objects.dry_run_edit(Kind::Engine, ENGINE, &edit).await
+            objects.dry_run_edit(FireboltKind::Engine, ENGINE, &edit).await
         };
         let mut tally = tally.lock().unwrap();
         match answer {

@@ -4,7 +4,7 @@ use localkube::Error;
 use serde_json::{Value, json};
 use ulid::Ulid;
 
-use crate::admission::client::{ApiResult, Kind};
+use crate::admission::client::{ApiResult, FireboltKind};
 use crate::admission::manifests::{
     CLASS, COMMAND, ENGINE, INSTANCE, class, class_with, commanded, container, engine, engine_of, engine_with,
     instance, instance_with, new_template,
@@ -28,22 +28,29 @@ async fn engines_are_validated_when_they_are_created_and_updated() {
     env.has_instance().await;
     assert_refused(env.create(&engine_with(ENGINE, &commanded())).await, &[COMMAND]);
     assert_refused(env.create(&engine_of(ENGINE, CLASS)).await, &["spec.engineClassRef"]);
-    assert_eq!(env.get(Kind::Engine, ENGINE).await, None);
+    assert_eq!(env.get(FireboltKind::Engine, ENGINE).await, None);
     // The class was created a moment ago, and is known already.
     env.has(&[class(CLASS), engine_of(ENGINE, CLASS)]).await;
     assert_refused(
-        env.edit(Kind::Engine, ENGINE, &new_template(&commanded())).await,
+        env.edit(FireboltKind::Engine, ENGINE, &new_template(&commanded()))
+            .await,
         &[COMMAND],
     );
     let another = json!({ "spec": { "engineClassRef": "another" } });
-    assert_refused(env.edit(Kind::Engine, ENGINE, &another).await, &["spec.engineClassRef"]);
+    assert_refused(
+        env.edit(FireboltKind::Engine, ENGINE, &another).await,
+        &["spec.engineClassRef"],
+    );
     let image = container("engine", "image", &json!("registry.example/engine:2"));
-    let changed = env.edit(Kind::Engine, ENGINE, &new_template(&image)).await.unwrap();
+    let changed = env
+        .edit(FireboltKind::Engine, ENGINE, &new_template(&image))
+        .await
+        .unwrap();
     assert_eq!(
         changed["spec"]["template"]["spec"]["containers"][0]["image"],
         "registry.example/engine:2"
     );
-    env.delete(Kind::Engine, ENGINE).await.unwrap();
+    env.delete(FireboltKind::Engine, ENGINE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,13 +74,15 @@ async fn classes_are_validated_when_they_are_created_and_updated() {
     assert_refused(env.create(&class_with(CLASS, &commanded())).await, &[COMMAND]);
     env.has(&[class(CLASS)]).await;
     assert_refused(
-        env.edit(Kind::Class, CLASS, &new_template(&commanded())).await,
+        env.edit(FireboltKind::Class, CLASS, &new_template(&commanded())).await,
         &[COMMAND],
     );
     let labels = json!({ "metadata": { "labels": { "team": "sales" } } });
-    env.edit(Kind::Class, CLASS, &new_template(&labels)).await.unwrap();
-    env.delete(Kind::Class, CLASS).await.unwrap();
-    env.wait_until_gone(Kind::Class, CLASS).await;
+    env.edit(FireboltKind::Class, CLASS, &new_template(&labels))
+        .await
+        .unwrap();
+    env.delete(FireboltKind::Class, CLASS).await.unwrap();
+    env.wait_until_gone(FireboltKind::Class, CLASS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,9 +96,9 @@ async fn instances_are_validated_when_they_are_created_and_updated() {
     );
     env.has_instance().await;
     let edit = json!({ "spec": { "gateway": { "template": template } } });
-    assert_refused(env.edit(Kind::Instance, INSTANCE, &edit).await, &[command]);
+    assert_refused(env.edit(FireboltKind::Instance, INSTANCE, &edit).await, &[command]);
     let replicas = json!({ "spec": { "gateway": { "replicas": 3 } } });
-    env.edit(Kind::Instance, INSTANCE, &replicas).await.unwrap();
+    env.edit(FireboltKind::Instance, INSTANCE, &replicas).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +106,7 @@ async fn the_database_cannot_change_while_engines_reference_the_instance() {
     let env = AdmissionEnv::start().await;
     env.has(&[instance(INSTANCE), engine(ENGINE)]).await;
     let switch = json!({ "spec": { "metadata": { "postgres": null } } });
-    let refusal = env.edit(Kind::Instance, INSTANCE, &switch).await.unwrap_err();
+    let refusal = env.edit(FireboltKind::Instance, INSTANCE, &switch).await.unwrap_err();
     assert_eq!(refusal.fields(), ["spec.metadata.postgres"]);
     assert!(refusal.message.contains("used by engine sales"), "{refusal:?}");
 }

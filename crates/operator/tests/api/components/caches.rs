@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::Parser;
-use firebolt_operator::caches::{Caches, Credentials, KnownSecret};
+use firebolt_operator::caches::{CachedCredentials, Caches, KnownSecret};
 use firebolt_operator::cli::{Cli, Command};
 use firebolt_operator::informers;
 use firebolt_operator::metrics::Metrics;
@@ -76,7 +76,7 @@ impl CacheEnv {
     }
 
     /// Waits until the cached Secret is as expected. Every change of it reconciles the instance.
-    async fn known<T>(&self, what: &str, is: impl Fn(&Credentials) -> Option<T>) -> T {
+    async fn known<T>(&self, what: &str, is: impl Fn(&CachedCredentials) -> Option<T>) -> T {
         let found = async {
             loop {
                 if let Some(found) = is(&self.caches.credentials.get(&self.instance())) {
@@ -92,22 +92,22 @@ impl CacheEnv {
     }
 
     async fn missing(&self) {
-        let is_missing = |known: &Credentials| matches!(known, Credentials::Missing).then_some(());
+        let is_missing = |known: &CachedCredentials| matches!(known, CachedCredentials::Missing).then_some(());
         self.known("missing", is_missing).await;
     }
 
     async fn found(&self, what: &str, is: impl Fn(&KnownSecret) -> bool) -> Arc<KnownSecret> {
-        let found = |known: &Credentials| match known {
-            Credentials::Found(secret) => is(secret).then(|| Arc::clone(secret)),
-            Credentials::Unknown(_) | Credentials::Missing => None,
+        let found = |known: &CachedCredentials| match known {
+            CachedCredentials::Found(secret) => is(secret).then(|| Arc::clone(secret)),
+            CachedCredentials::Unknown(_) | CachedCredentials::Missing => None,
         };
         self.known(what, found).await
     }
 
     async fn unknown_because(&self, expected: &str) {
-        let because = |known: &Credentials| match known {
-            Credentials::Unknown(Some(reason)) => reason.contains(expected).then_some(()),
-            Credentials::Unknown(None) | Credentials::Missing | Credentials::Found(_) => None,
+        let because = |known: &CachedCredentials| match known {
+            CachedCredentials::Unknown(Some(reason)) => reason.contains(expected).then_some(()),
+            CachedCredentials::Unknown(None) | CachedCredentials::Missing | CachedCredentials::Found(_) => None,
         };
         self.known(expected, because).await;
     }
@@ -144,7 +144,7 @@ async fn a_referenced_secret_is_watched_from_its_creation_to_its_deletion() {
     let client = operator_client(&cluster).await;
     let env = CacheEnv::new(cluster, client).await;
     let known = || env.caches.credentials.get(&env.instance());
-    assert!(matches!(known(), Credentials::Unknown(None)));
+    assert!(matches!(known(), CachedCredentials::Unknown(None)));
     env.watch("u");
     env.missing().await;
 
@@ -162,7 +162,7 @@ async fn a_referenced_secret_is_watched_from_its_creation_to_its_deletion() {
 
     // The same Secret, named by a later instance of the same name: another hash, and never the old one.
     env.watch("v");
-    assert!(matches!(known(), Credentials::Unknown(None)));
+    assert!(matches!(known(), CachedCredentials::Unknown(None)));
     let third = env
         .found("there again", |secret| secret.credentials_hash.is_some())
         .await;
@@ -171,7 +171,7 @@ async fn a_referenced_secret_is_watched_from_its_creation_to_its_deletion() {
     env.secrets().delete(SECRET, &DeleteParams::default()).await.unwrap();
     env.missing().await;
     env.caches.credentials.watch(&env.instance(), "v", None);
-    assert!(matches!(known(), Credentials::Unknown(None)));
+    assert!(matches!(known(), CachedCredentials::Unknown(None)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

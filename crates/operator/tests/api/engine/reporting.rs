@@ -114,7 +114,7 @@ async fn a_finished_rollout_is_reported() {
         "Normal Switching: Generation 1 is ready; switching queries to it.",
         "Normal Draining: Switched queries to generation 1; draining generation 0.",
         "Normal Cleaning: Generation 0 has finished its queries.",
-        "Normal Stable: Deleted generation 0.",
+        "Normal Stable: Generation 1 is serving queries; deleted generation 0.",
     ];
     assert_eq!(reported[reported.len() - 5..], rollout, "{reported:#?}");
     // Not one by one in the order of the list: kubectl sorts them by a time of whole seconds.

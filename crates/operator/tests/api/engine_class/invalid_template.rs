@@ -17,7 +17,7 @@ fn corrected() -> Value {
     json!({ "spec": { "template": { "spec": null } } })
 }
 
-fn spoiled() -> Value {
+fn invalid() -> Value {
     json!({ "spec": { "template": { "spec": { "containers": [{ "name": "engine", "command": ["sh"] }] } } } })
 }
 
@@ -53,7 +53,7 @@ async fn an_invalid_class_does_not_affect_serving_engines() {
     env.create(&class(CLASS).0).await;
     env.deploy(&engine("a").class(CLASS)).await;
     let serving = env.the::<StatefulSet>("a-g0").await.uid();
-    env.edit::<FireboltEngineClass>(CLASS, spoiled()).await;
+    env.edit::<FireboltEngineClass>(CLASS, invalid()).await;
     env.wait_for_class_reason(CLASS, "OperatorOwnedFieldSet").await;
     env.wait_for_reason("a", "FireboltEngineClassUnready").await;
     env.edit::<FireboltEngineClass>(CLASS, corrected()).await;

@@ -108,7 +108,7 @@ fn does_not_delete_foreign_objects() {
 
 #[test]
 fn does_not_wait_for_a_foreign_finalizer_but_reports_it() {
-    let held = |child: &mut Child| {
+    let held = |child: &mut ObservedChild| {
         child.meta.terminating = true;
         child.meta.foreign_finalizers = vec!["example.com/keep".to_owned()];
     };

@@ -66,7 +66,7 @@ fn a_new_instance_reports_what_it_waits_for() {
 
 #[test]
 fn a_failure_is_reported_before_what_is_in_progress() {
-    let taken = Child {
+    let taken = ObservedChild {
         meta: Meta {
             owned: false,
             ..ours("theirs")

@@ -16,7 +16,7 @@ async fn each_rollout_names_the_field_that_changed_and_who_sets_it() {
     env.edit::<FireboltEngineClass>("c", labels).await;
     assert_eq!(
         env.cause_of(1).await,
-        "`spec.template.metadata.labels.team` (set by class c) changed from one to two"
+        "`spec.template.metadata.labels.team` of class c changed from one to two"
     );
     let edits = [
         (

@@ -34,13 +34,13 @@ const FOLLOWED: [[&str; 4]; 5] = [
 pub(crate) struct Invariants {
     engine: String,
     apis: Vec<Api<DynamicObject>>,
-    seen: Arc<Mutex<Seen>>,
-    _followers: JoinSet<()>,
+    seen: Arc<Mutex<Observations>>,
+    _watches: JoinSet<()>,
 }
 
 /// What has arrived so far.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     history: BTreeMap<u64, Change>,
     /// The version of every object that exists, by kind and name.
     present: BTreeMap<(String, String), u64>,
@@ -50,8 +50,8 @@ impl Invariants {
     /// Begins to follow.
     pub(crate) async fn watch(cluster: &Cluster, namespace: &str, engine: &str) -> Self {
         let client = cluster.client().await.unwrap();
-        let seen = Arc::new(Mutex::new(Seen::default()));
-        let mut followers = JoinSet::new();
+        let seen = Arc::new(Mutex::new(Observations::default()));
+        let mut watches = JoinSet::new();
         let apis = FOLLOWED.map(|[group, version, kind, plural]| {
             let api_version = [group, version].join("/").trim_start_matches('/').to_owned();
             let resource = ApiResource {
@@ -62,14 +62,14 @@ impl Invariants {
                 plural: plural.to_owned(),
             };
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-            followers.spawn(follow(api.clone(), kind, Arc::clone(&seen)));
+            watches.spawn(watch(api.clone(), kind, Arc::clone(&seen)));
             api
         });
         Self {
             engine: engine.to_owned(),
             apis: apis.into(),
             seen,
-            _followers: followers,
+            _watches: watches,
         }
     }
 
@@ -119,7 +119,7 @@ impl Drop for Invariants {
     }
 }
 
-async fn follow(api: Api<DynamicObject>, kind: &'static str, seen: Arc<Mutex<Seen>>) {
+async fn watch(api: Api<DynamicObject>, kind: &'static str, seen: Arc<Mutex<Observations>>) {
     let mut events = pin!(watcher(api, Config::default()).default_backoff());
     let mut listed = Vec::new();
     while let Some(event) = events.next().await {
@@ -143,7 +143,7 @@ fn version(object: &DynamicObject) -> u64 {
     object.resource_version().unwrap().parse().unwrap()
 }
 
-impl Seen {
+impl Observations {
     fn apply(&mut self, kind: &str, object: &DynamicObject) {
         let (name, version) = (object.name_any(), version(object));
         self.present.insert((kind.to_owned(), name.clone()), version);
