@@ -39,14 +39,9 @@ impl<'env> Operator<'env> {
         }
     }
 
-    /// Stops all processes; [`Self::thaw`] resumes them.
+    /// Stops all processes until they are [killed](Self::kill).
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
-    }
-
-    /// Resumes the processes.
-    pub fn thaw(&self) {
-        self.signal(Signal::CONT);
     }
 
     /// Kills all processes, and makes Kubernetes start others immediately.

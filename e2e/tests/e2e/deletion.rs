@@ -7,7 +7,6 @@ use firebolt_api::key::Label;
 use firebolt_api::name::{EngineNames, InstanceNames};
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance, PersistentVolumeClaimStorage};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::ListParams;
 
@@ -58,9 +57,11 @@ async fn engines_classes_and_the_instance_leave_nothing_behind() {
     env.delete::<FireboltEngine>(STORING).await;
     env.vanishes::<FireboltEngine>(STORING).await;
     let mut remains = remaining(&env, &of_storing);
-    // Kubernetes garbage-collects these a moment after their owner.
-    remains.retain(|name| !name.starts_with("endpointslice") && !name.starts_with("persistentvolumeclaim"));
+    // Kubernetes deletes these a moment after their owner, or after the Service whose Endpoints they are.
+    remains.retain(|name| !name.starts_with("endpoint") && !name.starts_with("persistentvolumeclaim"));
     assert_eq!(remains, NOTHING, "of the engine");
+    let of_engine_gone = async || remaining(&env, &of_storing).is_empty().then_some(());
+    env.eventually("nothing of the engine is left", of_engine_gone).await;
     env.vanishes::<FireboltEngineClass>(CLASS).await;
     let postgres_alone = async || {
         let both = [claims(&env).await, volumes(&env).await];
@@ -74,10 +75,15 @@ async fn engines_classes_and_the_instance_leave_nothing_behind() {
     env.delete::<FireboltEngine>(PLAIN).await;
     env.vanishes::<FireboltEngine>(PLAIN).await;
     env.vanishes::<FireboltInstance>(INSTANCE).await;
-    let no_slices = async || env.list::<EndpointSlice>("").await.is_empty().then_some(());
-    env.eventually("Kubernetes has tidied up after the Services", no_slices)
+    // Kubernetes deletes Endpoints and EndpointSlices a moment after their Service.
+    let without_endpoints = async || {
+        let remains = remaining(&env, "");
+        let has_endpoints = remains.iter().any(|name| name.starts_with("endpoint"));
+        (!has_endpoints).then_some(remains)
+    };
+    let mut remains = env
+        .eventually("the endpoints of all Services are gone", without_endpoints)
         .await;
-    let mut remains = remaining(&env, "");
     remains.retain(|name| !OF_KUBERNETES.contains(&name.as_str()));
     assert_eq!(remains, NOTHING, "in the namespace");
     let no_volumes = async || volumes(&env).await.is_empty().then_some(());

@@ -79,7 +79,8 @@ async fn engines_that_cannot_start_report_the_cause_affect_no_other_and_recover(
     // Concurrently, because each of them waits.
     join_all(FAULTS.map(|fault| env.does_not_answer(fault.engine, "engine_start_timeout"))).await;
     beside.flows().await;
-    let words = ["is being created", MISSING_IMAGE];
+    // Not the image: the cause of the rollout names it as well.
+    let words = ["Generation 1 (", "is being created", "cannot start container engine"];
     let status = ready_message_contains(&env, UPDATED, &words)
         .await
         .status

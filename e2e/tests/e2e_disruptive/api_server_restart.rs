@@ -7,8 +7,8 @@ use firebolt_api::EnginePhase;
 use localkube::Component;
 
 const ENGINE: &str = "analytics";
-/// Longer than a rollout takes to reach the draining phase.
-const LONG: Duration = Duration::from_secs(30);
+/// Much longer than a rollout takes to reach the draining phase, and shorter than the grace period of a pod.
+const LONG: Duration = Duration::from_secs(50);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_query_fails_when_the_api_server_restarts_during_a_rollout() {

@@ -33,7 +33,7 @@ fn a_gateway_that_retries_after_resets_is_found() {
 #[test]
 fn a_route_without_a_guard_is_found_to_be_an_open_proxy() {
     isolated(async {
-        let _scene = TestEnv::start_altered(|configuration| {
+        let _env = TestEnv::start_altered(|configuration| {
             known_bad_configuration::break_selection_script(configuration);
             known_bad_configuration::remove_route_guard(configuration);
         })

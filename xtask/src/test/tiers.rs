@@ -25,6 +25,9 @@ const ENVOY: &str = "envoy";
 const E2E: &str = "e2e";
 /// Tests of the API tier wait for others most of the time, so more of them run than there are cores.
 const API_THREADS: usize = 10;
+/// The program whose tests start control planes of their own, and how many of them run at the same time: more would take the
+/// processors from the tests of the operator in the other lane, some of which depend on the timing of leases and certificates.
+const API_WITH_THEIR_OWN: (&str, usize) = ("api_localkube", 3);
 /// Tests of the gateway tier wait as well, for timers and name servers.
 const GATEWAY_THREADS: usize = 4;
 /// The crate whose tests take longest.
@@ -120,7 +123,7 @@ pub(super) fn run(tier: Tier, programs: &[TestProgram], arguments: &[String]) ->
         }
         Tier::Api => {
             let cluster = runtime.block_on(Cluster::start(Options::default()))?;
-            let jobs = programs.iter().map(|program| Job::new(program, API_THREADS));
+            let jobs = programs.iter().map(|program| Job::new(program, api_threads(program)));
             side_by_side(
                 beside_the_operator(jobs.map(|job| job.attached_to(&cluster))),
                 arguments,
@@ -153,6 +156,16 @@ pub(super) fn run(tier: Tier, programs: &[TestProgram], arguments: &[String]) ->
             // before and after.
             side_by_side(lanes, arguments)
         }
+    }
+}
+
+/// How many tests of a program of the API tier run at the same time.
+fn api_threads(program: &TestProgram) -> usize {
+    let (with_their_own, threads) = API_WITH_THEIR_OWN;
+    if program.name == with_their_own {
+        threads
+    } else {
+        API_THREADS
     }
 }
 

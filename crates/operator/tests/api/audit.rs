@@ -100,20 +100,34 @@ impl Mark {
 
     /// As [`Mark::writes`], for another user.
     pub(crate) fn writes_by(&self, user: &str, namespace: &str) -> Vec<AuditedRequest> {
-        self.select(user, namespace, |verb| !matches!(verb, "get" | "list" | "watch"))
+        self.select(user, namespace, is_write)
+    }
+
+    /// As [`Mark::writes`], but since the position of the mark in the log, whatever the times of the requests: none is
+    /// lost if the clock is set while the test runs.
+    ///
+    /// For objects that only this test writes, and for writes that cannot be in flight at the mark: those are included.
+    pub(crate) fn writes_logged_since(&self, namespace: &str) -> Vec<AuditedRequest> {
+        let operator = operator();
+        let writes = self.lines().filter(|line| is_write(&line.verb));
+        writes.filter_map(|line| write_by(line, &operator, namespace)).collect()
     }
 
     fn select(&self, user: &str, namespace: &str, counts: impl Fn(&str) -> bool) -> Vec<AuditedRequest> {
+        // A request that was in flight at the mark is logged after it.
+        let time = self.time();
+        let since = self.lines().filter(|line| line.request_received_timestamp >= time);
+        let counted = since.filter(|line| counts(&line.verb));
+        counted.filter_map(|line| write_by(line, user, namespace)).collect()
+    }
+
+    /// The lines after the position of the mark.
+    fn lines(&self) -> impl Iterator<Item = Line> {
         let mut log = BufReader::new(File::open(&self.log).unwrap());
         log.seek(SeekFrom::Start(self.offset)).unwrap();
         let lines = log.lines().map(Result::unwrap);
         // The last line may be incomplete.
-        let lines = lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok());
-        // A request that was in flight at the mark is logged after it.
-        let time = self.time();
-        let since = lines.filter(|line| line.request_received_timestamp >= time);
-        let counted = since.filter(|line| counts(&line.verb));
-        counted.filter_map(|line| write_by(line, user, namespace)).collect()
+        lines.filter_map(|line| serde_json::from_str(&line).ok())
     }
 
     /// Everything that the operator asked of the API server in the namespace since then, watches aside.
@@ -132,6 +146,10 @@ impl Mark {
 /// Who the operator is to the API server.
 fn operator() -> String {
     format!("system:serviceaccount:{OPERATOR_NAMESPACE}:firebolt-operator")
+}
+
+fn is_write(verb: &str) -> bool {
+    !matches!(verb, "get" | "list" | "watch")
 }
 
 /// How often each resource and name was written.

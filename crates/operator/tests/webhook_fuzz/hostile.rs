@@ -3,7 +3,6 @@
 use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode};
@@ -14,6 +13,7 @@ use http_body_util::BodyExt;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::version::{TLS12, TLS13};
+use testkit::wait::eventually_async;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -257,12 +257,8 @@ async fn hostile_load_leaves_nothing_behind() {
 }
 
 /// The server once the crowd has let go of it.
-async fn alone(mut server: Arc<Server>) -> Server {
-    loop {
-        match Arc::try_unwrap(server) {
-            Ok(server) => return server,
-            Err(shared) => server = shared,
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+async fn alone(server: Arc<Server>) -> Server {
+    let is_alone = async || (Arc::strong_count(&server) == 1).then_some(());
+    eventually_async("the crowd has let go of the server", LIMIT, is_alone).await;
+    Arc::into_inner(server).expect("there is no other reference")
 }

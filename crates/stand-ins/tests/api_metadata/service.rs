@@ -14,7 +14,7 @@ use stand_ins::loopback::free_address;
 use tempfile::TempDir;
 use testkit::program::Program;
 use testkit::wait::eventually_async;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -32,7 +32,6 @@ pub(crate) const RETRY: &str = "cannot open the database yet";
 const LIMIT: Duration = Duration::from_mins(2);
 /// How long to wait for one answer before asking again.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(20);
 
 /// How the program gets to know the password.
 pub(crate) enum Password {
@@ -186,15 +185,14 @@ impl Service {
         eventually_async(format!("the status is {status:?}"), LIMIT, is_status).await;
     }
 
-    /// Waits until it ends by itself without ever having claimed to be healthy; tells its exit code and what it said.
+    /// Waits until it ends by itself without ever having claimed to be healthy. Returns its exit code and its log.
     pub(crate) async fn ends_unhealthy(&mut self) -> (Option<i32>, String) {
-        loop {
+        let ended = async || {
             assert_ne!(self.status().await, Some(ServingStatus::Serving));
-            if let Some(status) = self.program.ended() {
-                return (status.code(), self.program.log());
-            }
-            sleep(POLL).await;
-        }
+            self.program.ended()
+        };
+        let status = eventually_async("the program ends", LIMIT, ended).await;
+        (status.code(), self.program.log())
     }
 
     pub(crate) fn terminate(&self) {

@@ -71,7 +71,7 @@ fn an_engine_whose_pods_have_addresses_of_both_families_is_reached() {
 #[test]
 fn clients_and_probes_of_both_families_are_served() {
     isolated(async {
-        let _scene = TestEnv::start_with_ipv6().await;
+        let _env = TestEnv::start_with_ipv6().await;
         for host in [IpAddr::V6(Ipv6Addr::LOCALHOST), address(2)] {
             for port in [8080, METRICS_PORT] {
                 let health = "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

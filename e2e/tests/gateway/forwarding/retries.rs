@@ -65,7 +65,6 @@ fn an_engine_that_begins_its_shutdown_costs_no_query() {
         for reply in join_all(queries).await {
             assert_eq!(reply.answer().pod, "new");
         }
-        assert!(old.rejected() > 0, "some were rejected before the gateway knew");
     });
 }
 

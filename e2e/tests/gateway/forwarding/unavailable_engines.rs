@@ -9,13 +9,15 @@ use crate::testenv::client::ask;
 use crate::testenv::{TestEnv, pod};
 
 /// A client should not wait for an engine that does not exist. The gateway resolves its name first, which may take five
-/// seconds.
-const PROMPT: Duration = Duration::from_secs(8);
+/// seconds, and the rest is for a busy machine. A query that is held waits for two minutes.
+const PROMPT: Duration = Duration::from_secs(30);
+/// How long a resolver may cache that a name has no addresses.
+const NEGATIVE_TTL: Duration = Duration::from_secs(30);
 
 #[test]
 fn an_unknown_engine_is_reported_promptly() {
     isolated(async {
-        let _scene = TestEnv::start().await;
+        let _env = TestEnv::start().await;
         for _ in 0..3 {
             let start = Instant::now();
             assert_eq!(ask("absent").await.error(), (503, "engine_unavailable".to_owned()));
@@ -28,10 +30,12 @@ fn an_unknown_engine_is_reported_promptly() {
 fn an_engine_becomes_reachable_soon_after_it_was_unknown() {
     isolated(async {
         let mut env = TestEnv::start().await;
+        let start = Instant::now();
         assert_eq!(ask("one").await.status, 503);
         let _engine = env.engine("one", 11).await;
-        let waited = eventually("the engine is reached", async || ask("one").await.status == 200).await;
-        assert!(waited < Duration::from_secs(10), "{waited:?}");
+        eventually("the engine is reached", async || ask("one").await.status == 200).await;
+        // A gateway that cached this would resolve the name again only after that.
+        assert!(start.elapsed() < NEGATIVE_TTL, "{:?}", start.elapsed());
     });
 }
 

@@ -29,7 +29,7 @@ fn health_needs_no_engine_and_fails_while_the_gateway_drains() {
 #[test]
 fn only_the_exact_path_of_health_is_answered_without_an_engine() {
     isolated(async {
-        let _scene = TestEnv::start().await;
+        let _env = TestEnv::start().await;
         for path in [
             "/healthz/",
             "/healthz?engine=",
@@ -156,7 +156,7 @@ fn the_probe_port_serves_the_readiness_of_engines_and_nothing_else() {
 #[test]
 fn ports_for_the_pod_itself_are_not_reachable_from_outside() {
     isolated(async {
-        let _scene = TestEnv::start().await;
+        let _env = TestEnv::start().await;
         for port in [PROBE_PORT, 9901] {
             let elsewhere = tokio::net::TcpStream::connect((address(2), port)).await;
             assert!(elsewhere.is_err(), "port {port} listens on other addresses");

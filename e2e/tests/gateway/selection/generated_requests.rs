@@ -138,7 +138,7 @@ async fn send(made: &Made) -> RawReply {
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum RequestKind {
     Broken,
     Refused(Reason),
     Unknown,
@@ -146,23 +146,23 @@ enum Kind {
 }
 
 /// Compares the outcome of a request with the rules.
-fn compare(made: &Made, reply: &RawReply) -> Result<Kind, TestCaseError> {
+fn compare(made: &Made, reply: &RawReply) -> Result<RequestKind, TestCaseError> {
     let shown = format!("{:?}: {}", String::from_utf8_lossy(&made.target), reply.text());
     if breaks_http(made) && matches!(reply.status(), Some(400..=499)) {
         error_code(reply.body());
-        return Ok(Kind::Broken);
+        return Ok(RequestKind::Broken);
     }
     let headers: Vec<Vec<u8>> = made.headers.iter().map(|value| value.trim_ascii().to_vec()).collect();
     match select(&made.target, &headers) {
         Selection::Refuse(reason) => {
             prop_assert_eq!(reply.status(), Some(400), "{}", shown);
             prop_assert_eq!(error_code(reply.body()), reason.to_string(), "{}", shown);
-            Ok(Kind::Refused(reason))
+            Ok(RequestKind::Refused(reason))
         }
         Selection::Forward { engine, .. } if !ENGINES.contains(&engine.as_str()) => {
             prop_assert_eq!(reply.status(), Some(503), "{}", shown);
             prop_assert_eq!(error_code(reply.body()), "engine_unavailable", "{}", shown);
-            Ok(Kind::Unknown)
+            Ok(RequestKind::Unknown)
         }
         Selection::Forward { engine, target } => {
             prop_assert_eq!(reply.status(), Some(200), "{}", shown);
@@ -177,7 +177,7 @@ fn compare(made: &Made, reply: &RawReply) -> Result<Kind, TestCaseError> {
                 "{}",
                 shown
             );
-            Ok(Kind::Forwarded)
+            Ok(RequestKind::Forwarded)
         }
     }
 }
@@ -193,7 +193,7 @@ fn generated_requests_are_handled_according_to_the_rules() {
         for (name, last) in ENGINES.iter().zip(11..) {
             env.route(name, [last]).await;
         }
-        let (kinds, runtime) = (Mutex::new(BTreeMap::<Kind, usize>::new()), Handle::current());
+        let (kinds, runtime) = (Mutex::new(BTreeMap::<RequestKind, usize>::new()), Handle::current());
         let config = Config {
             cases: REQUESTS,
             failure_persistence: None,
@@ -212,9 +212,9 @@ fn generated_requests_are_handled_according_to_the_rules() {
         let kinds = kinds.into_inner().unwrap();
         println!("{kinds:?}");
         let reasons = [Reason::Missing, Reason::Repeated, Reason::Conflict, Reason::Malformed];
-        let expected = [Kind::Broken, Kind::Unknown, Kind::Forwarded]
+        let expected = [RequestKind::Broken, RequestKind::Unknown, RequestKind::Forwarded]
             .into_iter()
-            .chain(reasons.map(Kind::Refused));
+            .chain(reasons.map(RequestKind::Refused));
         for kind in expected {
             assert!(
                 kinds.get(&kind).is_some_and(|count| *count >= 10),
@@ -224,7 +224,7 @@ fn generated_requests_are_handled_according_to_the_rules() {
         let forwarded: usize = engines.iter().map(|engine| engine.queries().len()).sum();
         assert_eq!(
             Some(&forwarded),
-            kinds.get(&Kind::Forwarded),
+            kinds.get(&RequestKind::Forwarded),
             "engines heard of nothing else"
         );
     });

@@ -28,19 +28,12 @@ impl TestEnv {
             .collect()
     }
 
-    /// Waits for this number of events with the reason, and returns all of them as `Type Reason: message`.
-    async fn all_events(&self, reason: &str, count: usize) -> Vec<String> {
-        let reported = async || {
-            let events = self.events("a").await;
-            let enough = events.iter().filter(|event| event.reason == reason).count() >= count;
-            enough.then_some(events)
-        };
-        let events = self
-            .eventually(&format!("there are {count} events {reason}"), reported)
-            .await;
-        let line =
-            |event: &crate::testenv::EventSummary| format!("{} {}: {}", event.severity, event.reason, event.message);
-        events.iter().map(line).collect()
+    /// All events of engine `a` as `Type Reason: message`, oldest first.
+    async fn event_lines(&self) -> Vec<String> {
+        let events = self.events("a").await.into_iter();
+        events
+            .map(|event| format!("{} {}: {}", event.severity, event.reason, event.message))
+            .collect()
     }
 
     /// The value of a metric of engine `a`, with further labels if any.
@@ -107,7 +100,6 @@ async fn a_finished_rollout_is_reported() {
         "{wide:?}"
     );
 
-    let reported = env.all_events("Stable", 2).await;
     let rollout = [
         "Normal Creating: Rolling out generation 1: `spec.template.spec.containers[engine].image` changed from \
          registry.example/engine:1 to registry.example/engine:2.",
@@ -116,7 +108,11 @@ async fn a_finished_rollout_is_reported() {
         "Normal Cleaning: Generation 0 has finished its queries.",
         "Normal Stable: Generation 1 is serving queries; deleted generation 0.",
     ];
-    assert_eq!(reported[reported.len() - 5..], rollout, "{reported:#?}");
+    // Events are created concurrently, so the last one may be stored before the others.
+    let expected = rollout.map(str::to_owned);
+    let reported = async || env.event_lines().await.ends_with(&expected).then_some(());
+    env.eventually(&format!("the last events are {rollout:#?}"), reported)
+        .await;
     // Not one by one in the order of the list: kubectl sorts them by a time of whole seconds.
     let described = env.kubectl(&["describe", "fireng", "a"]).unwrap();
     for text in rollout.map(|line| line.split_once(": ").unwrap().1) {
@@ -153,7 +149,8 @@ async fn a_stuck_rollout_is_reported() {
         .find(|(head, _)| head == "MESSAGE")
         .map(|(_, cell)| cell.as_str());
     assert!(shown.is_some_and(|shown| shown.starts_with(message)), "{wide:?}");
-    let reported = env.all_events("ProgressDeadlineExceeded", 1).await;
+    env.wait_for_event("a", "ProgressDeadlineExceeded").await;
+    let reported = env.event_lines().await;
     assert!(
         reported
             .iter()

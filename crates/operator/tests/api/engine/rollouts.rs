@@ -71,9 +71,7 @@ async fn a_first_deploy_reaches_stable_with_every_object_in_place() {
     for part in [INSTANCE_ID, METADATA_ENDPOINT, "a-g0-1.a-g0-hl"] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    env.wait_for_event("a", "Stable").await;
-    let reported: Vec<String> = env.events("a").await.into_iter().map(|event| event.reason).collect();
-    assert_eq!(reported, ["Creating", "Switching", "Stable"]);
+    env.wait_for_events("a", &["Creating", "Switching", "Stable"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,11 +124,9 @@ async fn a_stop_is_visible_for_the_notice_before_the_route_leaves_the_last_pods(
         moved.duration_since(created) >= notice,
         "created at {created}, moved at {moved}"
     );
-    env.wait_for_event("a", "Stopped").await;
-    let reported: Vec<String> = env.events("a").await.into_iter().map(|event| event.reason).collect();
     let first = ["Creating", "Switching", "Stable"];
     let stop = ["Creating", "Switching", "Draining", "Cleaning", "Stopped"];
-    assert_eq!(reported, [&first[..], &stop].concat());
+    env.wait_for_events("a", &[&first[..], &stop].concat()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

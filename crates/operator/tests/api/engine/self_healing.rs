@@ -226,7 +226,7 @@ async fn kubectl_shows_what_matters() {
         wide.contains("EngineReady") && wide.contains("Generation 0 is serving queries."),
         "{wide}"
     );
-    env.wait_for_event("a", "Stable").await;
+    env.wait_for_events("a", &["Creating", "Switching", "Stable"]).await;
     let described = env.kubectl(&["describe", "fireng", "a"]).unwrap();
     for part in [
         IMAGE,

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::fixtures::{MAIN, credentials, engine_of, external, instance, minimal};
 use super::testenv::{Component, InstanceEnv, condition, status};
+use crate::audit::AuditedRequest;
 use crate::kubelet::pod_status::Behaviour;
 
 impl InstanceEnv {
@@ -274,7 +275,13 @@ async fn deletion_waits_for_slow_gateway_pods() {
     }
     env.set_behaviour(MAIN, Component::Gateway, Behaviour::Ready);
     env.wait_for_inventory(&before).await;
-    let writes = since.writes(&env.namespace);
+    // Before the mark, nothing was deleted. The API server may answer a request before it records it.
+    let recorded = async || {
+        let writes = since.writes_logged_since(&env.namespace);
+        let is_last = |write: &AuditedRequest| write.verb == "delete" && write.resource == "secrets";
+        writes.iter().any(is_last).then_some(writes)
+    };
+    let writes = env.eventually("the last deletion is in the audit log", recorded).await;
     let deletions = writes.iter().filter(|write| write.verb == "delete");
     let order: Vec<String> = deletions
         .map(|write| format!("{} {}", write.resource, write.name))

@@ -19,16 +19,23 @@ fn gateway_image(image: &str) -> Value {
 }
 
 impl InstanceEnv {
-    /// The name of the ReplicaSet that has the pods of the gateway.
-    async fn gateway_set(&self) -> String {
+    /// The name of the only ReplicaSet of a Deployment.
+    async fn replica_set(&self, deployment: &str) -> String {
         let sets = self.list::<ReplicaSet>().await;
+        let prefix = format!("{deployment}-");
         let mut names = sets
             .iter()
             .map(ResourceExt::name_any)
-            .filter(|name| name.starts_with("main-gateway-"));
-        let only = names.next().expect("a ReplicaSet of the gateway");
+            .filter(|name| name.starts_with(&prefix));
+        let only = names.next().expect("a ReplicaSet of the Deployment");
         assert_eq!(names.next(), None);
         only
+    }
+
+    /// From now on, the gateway pods of this ReplicaSet are ready, and all others behave like this.
+    fn set_behaviour_of_new_gateways(&self, old_set: &str, behaviour: Behaviour) {
+        let behaviours = [("main-gateway", behaviour), (old_set, Behaviour::Ready)];
+        self.node.set_behaviours(&self.namespace, &behaviours);
     }
 
     /// The images of the gateway pods that are ready.
@@ -59,11 +66,11 @@ impl InstanceEnv {
 #[tokio::test(flavor = "multi_thread")]
 async fn old_gateway_pods_keep_serving_if_the_new_image_cannot_be_pulled() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
+    env.wait_for_ready_gateways(2).await;
     let old = env.serving_images().await;
     assert_eq!(old.len(), 2);
-    let set = env.gateway_set().await;
-    env.set_behaviour(MAIN, Component::Gateway, Behaviour::ImagePullBackOff);
-    env.node.set_behaviour(&env.namespace, &set, Behaviour::Ready);
+    let set = env.replica_set("main-gateway").await;
+    env.set_behaviour_of_new_gateways(&set, Behaviour::ImagePullBackOff);
     env.edit_instance(MAIN, gateway_image("registry.example/no-such:1"))
         .await;
     let stuck = env.wait_for_message(MAIN, "registry.example/no-such:1").await;
@@ -93,10 +100,9 @@ async fn old_gateway_pods_keep_serving_if_the_new_image_cannot_be_pulled() {
 async fn a_rollout_of_the_gateway_never_leaves_ready() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let history = StatusHistory::of(&env, MAIN).await;
-    let set = env.gateway_set().await;
+    let set = env.replica_set("main-gateway").await;
     // The new pods are slow to start.
-    env.set_behaviour(MAIN, Component::Gateway, Behaviour::Pending);
-    env.node.set_behaviour(&env.namespace, &set, Behaviour::Ready);
+    env.set_behaviour_of_new_gateways(&set, Behaviour::Pending);
     env.edit_instance(MAIN, gateway_image("registry.example/envoy:2")).await;
     let begun = async || {
         let pods = env.list::<Pod>().await;
@@ -106,8 +112,7 @@ async fn a_rollout_of_the_gateway_never_leaves_ready() {
     env.eventually("the rollout begins", begun).await;
     env.wait_until_no_reconcile_is_scheduled().await;
     for behaviour in [Behaviour::Unready, Behaviour::Ready] {
-        env.set_behaviour(MAIN, Component::Gateway, behaviour);
-        env.node.set_behaviour(&env.namespace, &set, Behaviour::Ready);
+        env.set_behaviour_of_new_gateways(&set, behaviour);
     }
     env.wait_for_gateway("registry.example/envoy:2").await;
     env.wait_until_no_reconcile_is_scheduled().await;
@@ -127,11 +132,7 @@ async fn a_gateway_can_be_scaled_to_zero_and_back() {
     env.edit_instance(MAIN, json!({ "spec": { "gateway": { "replicas": 3 } } }))
         .await;
     env.wait_for_phase(MAIN, InstancePhase::Ready).await;
-    let scaled = async || {
-        let status = env.the::<Deployment>("main-gateway").await.status?;
-        (status.ready_replicas == Some(3)).then_some(())
-    };
-    env.eventually("three gateways are ready", scaled).await;
+    env.wait_for_ready_gateways(3).await;
 }
 
 /// Who waits for `Ready` after an edit, waits for what the edit asks for.
@@ -139,10 +140,20 @@ async fn a_gateway_can_be_scaled_to_zero_and_back() {
 async fn an_edited_metadata_service_is_ready_only_when_its_new_pod_is_ready() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
     let history = StatusHistory::of(&env, MAIN).await;
+    let old = env.replica_set("main-metadata").await;
+    // The old pod stays ready for as long as it is there. The new one is not ready before that is reported.
+    let behaviours = [
+        ("main-metadata", Behaviour::Pending),
+        ("main-metadata-pg", Behaviour::Ready),
+        (old.as_str(), Behaviour::Ready),
+    ];
+    env.node.set_behaviours(&env.namespace, &behaviours);
     let containers = json!([{ "name": "metadata", "image": "registry.example/metadata:2" }]);
     let template = json!({ "spec": { "containers": containers } });
     let edit = json!({ "spec": { "metadata": { "template": template, "configFormat": "yaml" } } });
     let edited = env.edit_instance(MAIN, edit).await.metadata.generation;
+    env.wait_for_message(MAIN, "The metadata service is not ready").await;
+    env.set_behaviour(MAIN, Component::Metadata, Behaviour::Ready);
     env.wait_for_phase(MAIN, InstancePhase::Ready).await;
     let replaced = async || {
         let pods = env.list::<Pod>().await;

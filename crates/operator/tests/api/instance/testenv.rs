@@ -5,9 +5,11 @@ use std::ops::{Deref, DerefMut};
 
 use firebolt_api::condition::{Condition, InstanceCondition};
 use firebolt_api::{FireboltInstance, FireboltInstanceStatus, InstancePhase};
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::fixtures::MAIN;
 use super::volumes::Volumes;
 use crate::kubelet::pod_status::Behaviour;
 use crate::testenv::TestEnv;
@@ -78,10 +80,10 @@ impl InstanceEnv {
         env
     }
 
-    /// Creates the instance and waits until it is ready.
+    /// Creates the instance and waits until it is ready, and its database with it: until then, its status can change.
     pub(super) async fn deploy(&self, instance: &FireboltInstance) -> FireboltInstance {
         self.create(instance).await;
-        self.wait_for_phase(&instance.name_any(), InstancePhase::Ready).await
+        self.wait_until_ready_with_database(&instance.name_any()).await
     }
 
     /// The base, for the methods that engines have under the same name.
@@ -95,17 +97,17 @@ impl InstanceEnv {
 
     /// From now on, those pods of the instance fare like this.
     pub(super) fn set_behaviour(&self, instance: &str, component: Component, behaviour: Behaviour) {
-        let plan = |pods: &str, behaviour| {
-            let pods = format!("{instance}-{pods}");
-            self.node.set_behaviour(&self.namespace, &pods, behaviour);
-        };
+        let pods = |rest: &str| format!("{instance}-{rest}");
         match component {
-            Component::Postgres => plan("metadata-pg", behaviour),
-            Component::Gateway => plan("gateway", behaviour),
+            Component::Postgres => self
+                .node
+                .set_behaviour(&self.namespace, &pods("metadata-pg"), behaviour),
+            Component::Gateway => self.node.set_behaviour(&self.namespace, &pods("gateway"), behaviour),
             Component::Metadata => {
                 // The name stands for those of the database too.
-                plan("metadata", behaviour);
-                plan("metadata-pg", Behaviour::Ready);
+                let (metadata, postgres) = (pods("metadata"), pods("metadata-pg"));
+                let behaviours = [(metadata.as_str(), behaviour), (postgres.as_str(), Behaviour::Ready)];
+                self.node.set_behaviours(&self.namespace, &behaviours);
             }
         }
     }
@@ -132,6 +134,26 @@ impl InstanceEnv {
     pub(super) async fn wait_for_phase(&self, instance: &str, phase: InstancePhase) -> FireboltInstance {
         self.wait_for(instance, &format!("is {phase}"), |it| status(it).phase == Some(phase))
             .await
+    }
+
+    /// Waits until the instance is ready, and its database with it. Without its database it can be ready, but reports
+    /// that.
+    pub(super) async fn wait_until_ready_with_database(&self, instance: &str) -> FireboltInstance {
+        let is_ready = |it: &FireboltInstance| {
+            let message = condition(it, InstanceCondition::Ready).message;
+            status(it).phase == Some(InstancePhase::Ready) && !message.contains("PostgreSQL")
+        };
+        self.wait_for(instance, "is ready, with its database", is_ready).await
+    }
+
+    /// Waits until this number of gateway pods of [`MAIN`] are ready, according to their Deployment.
+    pub(super) async fn wait_for_ready_gateways(&self, count: i32) {
+        let counted = async || {
+            let status = self.the::<Deployment>(&format!("{MAIN}-gateway")).await.status?;
+            (status.ready_replicas == Some(count)).then_some(())
+        };
+        self.eventually(&format!("{count} gateway pods are ready"), counted)
+            .await;
     }
 
     /// Waits until the condition of the instance has the reason.

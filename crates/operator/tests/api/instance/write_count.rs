@@ -12,8 +12,13 @@ use serde_json::json;
 
 /// The writes that provision an instance: its finalizer, its ID, and its children.
 const WRITES: usize = 2 + CHILDREN.len();
-/// The maximum number of status writes. It depends on how fast pods start.
-const REPORTS: usize = 14;
+/// What the status reports of one workload: it exists, a pod of it cannot be scheduled yet, it can, and it is ready.
+const WORKLOAD_CHANGES: usize = 4;
+/// The maximum number of status writes: the first status, and one for each change of what it reports. How many changes
+/// fall into one reconcile depends on how fast pods start. Apart from its three workloads, an instance reports that its
+/// credentials are missing and then found, that it creates the gateway as soon as the metadata service is ready, and
+/// that it has observed its spec.
+const REPORTS: usize = 1 + 3 * WORKLOAD_CHANGES + 2 + 1 + 1;
 /// How long nothing may happen. Longer than any timer of the operator, request timeouts aside.
 const A_WHILE: Duration = Duration::from_secs(20);
 

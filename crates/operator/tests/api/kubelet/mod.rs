@@ -93,11 +93,16 @@ impl Node {
     /// Sets the behaviour of pods of the namespace: the pod of that name, or all pods of the StatefulSet of that name, or all
     /// pods if the name is empty. Existing pods change at once.
     pub(crate) fn set_behaviour(&self, namespace: &str, pods: &str, behaviour: Behaviour) {
-        self.instructions
-            .behaviours
-            .lock()
-            .unwrap()
-            .set(namespace, pods, behaviour);
+        self.set_behaviours(namespace, &[(pods, behaviour)]);
+    }
+
+    /// Like [`Node::set_behaviour`] for each of these in order, as one change: the node never sees only some of them.
+    pub(crate) fn set_behaviours(&self, namespace: &str, behaviours: &[(&str, Behaviour)]) {
+        let mut settings = self.instructions.behaviours.lock().unwrap();
+        for (pods, behaviour) in behaviours {
+            settings.set(namespace, pods, *behaviour);
+        }
+        drop(settings);
         self.instructions.change(namespace);
     }
 

@@ -298,7 +298,8 @@ async fn crds_can_be_created_later_and_a_malformed_object_stalls_nothing() {
     let took = eventually("ready after the installation", SOON, || {
         early.health("/readyz").0 == 200
     });
-    assert!(took < Duration::from_secs(12), "{took:?}");
+    // A watch that fails is retried after up to ten seconds; the rest is for a list and a watch on a busy machine.
+    assert!(took < Duration::from_secs(20), "{took:?}");
     let complaints = early.log().iter().filter(|line| line.contains("cannot watch")).count();
     assert_eq!(complaints, 3, "each error is reported once: {:#?}", early.log());
 

@@ -29,6 +29,17 @@ impl TestEnv {
         what: &str,
         ask: impl Fn(Option<K>) -> Option<T>,
     ) -> T {
+        self.watch_within(TIMEOUT, name, what, ask).await
+    }
+
+    /// Like [`TestEnv::watch`], for what takes longer than anything else.
+    pub(crate) async fn watch_within<K: Namespaced, T>(
+        &self,
+        within: Duration,
+        name: &str,
+        what: &str,
+        ask: impl Fn(Option<K>) -> Option<T>,
+    ) -> T {
         let mut states = watch_object(self.api::<K>(), name).default_backoff().boxed();
         let answer = async {
             loop {
@@ -39,10 +50,10 @@ impl TestEnv {
                 }
             }
         };
-        let answer = tokio::time::timeout(TIMEOUT, Box::pin(answer)).await;
+        let answer = tokio::time::timeout(within, Box::pin(answer)).await;
         answer.unwrap_or_else(|_| {
             panic!(
-                "timed out after {TIMEOUT:?}: {} {name} {what}\n{}",
+                "timed out after {within:?}: {} {name} {what}\n{}",
                 K::kind(&()),
                 self.dump()
             )
@@ -124,6 +135,19 @@ impl TestEnv {
         };
         self.eventually(&format!("engine {engine}: there is an event {reason}"), reported)
             .await
+    }
+
+    /// Waits until the events of the engine are exactly these, by their reasons and oldest first. Events are created
+    /// concurrently, so the newest one may be stored before the others; the order is that of the times at which they
+    /// were emitted.
+    pub(crate) async fn wait_for_events(&self, engine: &str, reasons: &[&str]) {
+        let reported = async || {
+            let events = self.events(engine).await;
+            let found: Vec<&str> = events.iter().map(|event| event.reason.as_str()).collect();
+            (found == reasons).then_some(())
+        };
+        self.eventually(&format!("engine {engine}: the events are {reasons:?}"), reported)
+            .await;
     }
 
     /// Waits until the object is gone.

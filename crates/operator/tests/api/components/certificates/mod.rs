@@ -12,9 +12,13 @@ use rstest::rstest;
 
 use self::testenv::CertificateEnv;
 use crate::components::operator_client;
+use crate::support::CONTROL_PLANES;
 
 /// So long that nothing is rotated while a test runs.
 const LONG: Duration = Duration::from_hours(24);
+/// So short that certificates are rotated while a test runs. A third of it is left to replace one. Of that, the propagation
+/// delay takes a second, and the rest is for a busy machine.
+const SHORT: Duration = Duration::from_secs(24);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_leader_issues_a_certificate_that_every_replica_serves() {
@@ -34,7 +38,8 @@ async fn the_first_leader_issues_a_certificate_that_every_replica_serves() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_connection_fails_during_rotations() {
-    let mut env = CertificateEnv::new(Duration::from_secs(15)).await;
+    let _quiet = CONTROL_PLANES.read().await;
+    let mut env = CertificateEnv::new(SHORT).await;
     env.configure().await;
     let servers = [env.serve().await, env.serve().await];
     env.lead();
@@ -124,8 +129,9 @@ async fn configurations_that_come_later_are_picked_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shipped_permissions_are_enough() {
+    let _quiet = CONTROL_PLANES.read().await;
     let client = operator_client(&Cluster::attach()).await;
-    let mut env = CertificateEnv::shipped(Duration::from_secs(15), client).await;
+    let mut env = CertificateEnv::shipped(SHORT, client).await;
     env.configure().await;
     let server = env.serve().await;
     env.lead();

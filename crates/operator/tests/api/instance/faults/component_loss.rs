@@ -1,10 +1,8 @@
 //! Components that are lost and recovered, and how engines are affected.
 
-use std::time::{Duration, Instant};
-
 use firebolt_api::condition::InstanceCondition;
 use firebolt_api::{FireboltEngine, FireboltInstance, InstancePhase};
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -12,9 +10,6 @@ use crate::instance::fixtures::{MAIN, engine_of, minimal};
 use crate::instance::status_history::StatusHistory;
 use crate::instance::testenv::{Component, InstanceEnv, condition, status};
 use crate::kubelet::pod_status::Behaviour;
-
-/// How soon engines go on after their instance can be used again.
-const RELEASE: Duration = Duration::from_secs(2);
 
 /// Addresses that the instance gives: of the metadata service, and of the gateway.
 fn addresses(instance: &FireboltInstance) -> [bool; 2] {
@@ -77,8 +72,12 @@ async fn a_lost_database_is_reported_and_degrades_the_instance_with_the_metadata
     let reported = env.wait_for_message(MAIN, cause).await;
     let message = condition(&reported, InstanceCondition::Ready).message;
     assert!(message.contains(lost), "{message}");
-    env.set_behaviour(MAIN, Component::Metadata, Behaviour::Unready);
-    env.set_behaviour(MAIN, Component::Postgres, Behaviour::CrashLoop { exit_code: 1 });
+    // One change: the database must not be ready in between.
+    let both = [
+        ("main-metadata", Behaviour::Unready),
+        ("main-metadata-pg", Behaviour::CrashLoop { exit_code: 1 }),
+    ];
+    env.node.set_behaviours(&env.namespace, &both);
     let degraded = env.wait_for_phase(MAIN, InstancePhase::Degraded).await;
     let observed = condition(&degraded, InstanceCondition::MetadataReady).message;
     assert!(
@@ -88,11 +87,8 @@ async fn a_lost_database_is_reported_and_degrades_the_instance_with_the_metadata
     assert_eq!(addresses(&degraded), [false, true]);
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Ready);
     // The pod of the database has a name with the same prefix, so it is ready again as well.
-    let recovered = |instance: &FireboltInstance| {
-        let ready = condition(instance, InstanceCondition::Ready);
-        ready.status == "True" && !ready.message.contains("PostgreSQL")
-    };
-    let ready = env.wait_for(MAIN, "is ready, with its database", recovered).await;
+    let ready = env.wait_until_ready_with_database(MAIN).await;
+    assert_eq!(condition(&ready, InstanceCondition::Ready).status, "True");
     assert_eq!(addresses(&ready), [true, true]);
 }
 
@@ -116,6 +112,8 @@ async fn pods_that_are_deleted_are_replaced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_gateway_pod_is_enough() {
     let env = InstanceEnv::deployed(&minimal(MAIN)).await;
+    // An instance is ready with one of them.
+    env.wait_for_ready_gateways(2).await;
     let history = StatusHistory::of(&env, MAIN).await;
     let pods = env.list::<Pod>().await;
     let gateway = pods
@@ -124,11 +122,7 @@ async fn one_gateway_pod_is_enough() {
         .find(|name| name.starts_with("main-gateway-"));
     env.node
         .set_behaviour(&env.namespace, &gateway.unwrap(), Behaviour::Unready);
-    let noticed = async || {
-        let deployment = env.the::<Deployment>("main-gateway").await;
-        (deployment.status?.ready_replicas == Some(1)).then_some(())
-    };
-    env.eventually("one gateway is lost", noticed).await;
+    env.wait_for_ready_gateways(1).await;
     env.force_reconcile(MAIN).await;
     assert_eq!(history.phases(&env).await, [InstancePhase::Ready]);
     let instance = env.the::<FireboltInstance>(MAIN).await;
@@ -150,22 +144,16 @@ impl InstanceEnv {
         self.base().wait_for(engine, &what, knows).await;
     }
 
-    async fn moment_of_address(&self) -> Instant {
-        let ready = |instance: &FireboltInstance| addresses(instance)[0];
-        self.wait_for(MAIN, "has an address of the metadata service", ready)
+    /// Waits until engines can use the instance.
+    async fn wait_for_metadata_address(&self) {
+        let has_address = |instance: &FireboltInstance| addresses(instance)[0];
+        self.wait_for(MAIN, "has an address of the metadata service", has_address)
             .await;
-        Instant::now()
-    }
-
-    /// The time from the moment at which the instance can be used to the moment at which something else happens.
-    async fn delay(&self, other: impl Future<Output = Instant>) -> Duration {
-        let (ready, done) = tokio::join!(self.moment_of_address(), other);
-        let delay = done.saturating_duration_since(ready);
-        println!("engines go on after {delay:?}");
-        delay
     }
 }
 
+/// Neither an engine that is blocked nor one that is stable is requeued, so only the change of the instance can make it go
+/// on.
 #[tokio::test(flavor = "multi_thread")]
 async fn engines_wait_for_the_metadata_service_and_continue_at_once() {
     let env = InstanceEnv::start().await;
@@ -182,12 +170,9 @@ async fn engines_wait_for_the_metadata_service_and_continue_at_once() {
         "nothing is made for a blocked engine"
     );
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Ready);
-    let created = async {
-        let created = async || env.get::<StatefulSet>("a-g0").await.map(|_| Instant::now());
-        env.eventually("the engine goes on", created).await
-    };
-    let delay = env.delay(created).await;
-    assert!(delay < RELEASE, "{delay:?}");
+    env.wait_for_metadata_address().await;
+    let created = async || env.get::<StatefulSet>("a-g0").await;
+    env.eventually("the engine goes on", created).await;
     env.wait_for_generation("a", 0).await;
 
     // One that serves goes on to serve, and is reported.
@@ -196,11 +181,7 @@ async fn engines_wait_for_the_metadata_service_and_continue_at_once() {
     assert_eq!(env.generations("a").await, [0]);
     env.wait_for_phase(MAIN, InstancePhase::Degraded).await;
     env.set_behaviour(MAIN, Component::Metadata, Behaviour::Ready);
-    let reported = async {
-        env.wait_until_engine_knows("a", true).await;
-        Instant::now()
-    };
-    let delay = env.delay(reported).await;
-    assert!(delay < RELEASE, "{delay:?}");
+    env.wait_for_metadata_address().await;
+    env.wait_until_engine_knows("a", true).await;
     assert_eq!(env.generations("a").await, [0]);
 }
