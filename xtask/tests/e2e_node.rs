@@ -130,9 +130,12 @@ fn a_pod_that_takes_more_memory_than_its_limit_is_killed(cluster: &Cluster) {
 fn what_is_killed_is_cleared_by_the_next_up(place: &Place) {
     let dir = place.dir();
     let killed = processes_of(&dir);
-    let numbers = killed.iter().map(|process| process.pid.to_string());
-    let kill = Command::new("kill").arg("-KILL").args(numbers).status();
-    assert!(kill.expect("run kill").success());
+    let numbers: Vec<String> = killed.iter().map(|process| process.pid.to_string()).collect();
+    // Stopped first: containerd deletes the pods whose shim is killed before it.
+    for signal in ["-STOP", "-KILL"] {
+        let kill = Command::new("kill").arg(signal).args(&numbers).status();
+        assert!(kill.expect("run kill").success());
+    }
     eventually("all are gone", LIMIT, || processes_of(&dir).is_empty());
     let pods = processes_of_pods(&dir);
     assert!(!pods.is_empty(), "pods outlive their node");

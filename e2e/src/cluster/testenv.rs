@@ -19,7 +19,7 @@ use super::fixture::{Engine, Instance};
 use super::report;
 
 /// The timeout for anything that should happen soon, on a small and busy machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(4);
 const POLL: Duration = Duration::from_millis(100);
 /// The address of the node, where pods reach what this process serves.
 const NODE: &str = Node::First.address();

@@ -34,7 +34,7 @@ const GATEWAY_THREADS: usize = 4;
 const OPERATOR: &str = "operator ";
 /// Tests with a whole cluster wait for pods. Those that disturb the cluster itself run alone, in a cluster of their own unless
 /// the tests are attached to one.
-const E2E_PROGRAMS: [(&str, usize); 2] = [("e2e", 8), ("e2e_disruptive", 1)];
+const E2E_PROGRAMS: [(&str, usize); 2] = [("e2e", 6), ("e2e_disruptive", 1)];
 /// Those that start clusters of their own, as people do, one after the other.
 const E2E_WITH_THEIR_OWN: [&str; 2] = ["e2e_node", "e2e_demo"];
 
