@@ -37,8 +37,8 @@ pub(crate) fn rejection(rejected: &RejectedWrite, manifests: &str) -> String {
         message,
     } = rejected;
     format!(
-        "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of {manifests}, or the policy, \
-         quota or missing permission because of which it is rejected; the operator retries.",
+        "The API server rejected the request to {verb} {kind} {}: {message}. Correct the spec of {manifests}, change the \
+         policy or quota that rejects it, or grant the missing permission; the operator retries.",
         object.name
     )
 }
