@@ -20,6 +20,11 @@ pub enum EngineCondition {
     Ready,
     /// The engine can use its instance.
     InstanceReady,
+    /// Another version of the operator rendered the newest generation, and this one renders it differently. Present only
+    /// while that is so.
+    RenderingOutdated,
+    /// Objects that are not needed any more cannot be deleted. Present only while that is so.
+    CleanupBlocked,
 }
 
 /// Reasons of the conditions of a FireboltEngine.
@@ -58,6 +63,12 @@ pub enum EngineReason {
     ForeignObject,
     /// `Ready`: the API server rejects an object of the engine.
     WriteRefused,
+    /// `RenderingOutdated`: the operator was upgraded, or its default settings were changed.
+    OperatorUpgraded,
+    /// `CleanupBlocked`, `Ready` of an engine that is being deleted: the API server rejects the deletion of an object.
+    DeleteRefused,
+    /// `CleanupBlocked`: an object has been marked for deletion for long and still exists.
+    DeletionStuck,
     /// `Ready`: a Warning event of the StatefulSet whose reason is not a valid condition reason.
     StatefulSetWarning,
 }

@@ -51,15 +51,18 @@ keys! {
     Annotation {
         /// On a FireboltEngine, written by the gateway: the RFC 3339 time at which a query requested a stopped engine.
         WakeRequested = "firebolt.io/wake-requested",
-        /// On a StatefulSet: the hash of everything that it was rendered from. A different hash leads to a new
-        /// generation.
+        /// On a StatefulSet: the hash of what users and the instance determine about it. A different hash leads to a new
+        /// generation. On an object of an instance: the hash of the rendered object.
         TemplateHash = "firebolt.io/fingerprint",
+        /// On a StatefulSet of an engine: hashes of the rendered parts of its generation. Different ones mean that another
+        /// version of the operator rendered it.
+        RenderingHash = "firebolt.io/rendering-hash",
         /// On a StatefulSet: the hash of the merged `customEngineConfig` that it was rendered from.
         CustomEngineConfigHash = "firebolt.io/custom-engine-config-hash",
         /// On a StatefulSet: the hash of the class template that it was rendered from.
         EngineClassHash = "firebolt.io/engine-class-hash",
         /// On the pod templates of instance components: the hash of the rendered configuration. A change restarts the
-        /// pods.
+        /// pods. On the ConfigMap of a generation: the hash of its data, which shows whether another client changed it.
         ConfigHash = "firebolt.io/config-hash",
         /// On the pods of the metadata service: the hash of the database credentials that they read at start. A change
         /// restarts the pods.

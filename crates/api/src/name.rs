@@ -3,8 +3,9 @@
 //! The strictest limit comes from a label: the StatefulSet controller labels each pod with `<statefulset>-<hash>`, and
 //! a label value has at most 63 characters.
 
-/// Highest generation number that names provide space for.
-pub const MAX_GENERATION: i64 = 99_999;
+/// Number of generations with names of their own. The names of later ones start again at `-g0`, whose objects are long gone;
+/// their labels have the full number.
+pub const GENERATION_NAMES: i64 = 100_000;
 /// Highest replica count of an engine. Pod ordinals end one below it.
 pub(crate) const MAX_REPLICAS: i32 = 1_000;
 
@@ -47,7 +48,7 @@ impl EngineNames<'_> {
     /// The StatefulSet of one generation.
     #[must_use]
     pub fn stateful_set(self, generation: i64) -> String {
-        format!("{}-g{generation}", self.0)
+        format!("{}-g{}", self.0, generation.rem_euclid(GENERATION_NAMES))
     }
 
     /// The headless Service that provides the DNS names of the pods of one generation.
@@ -147,15 +148,25 @@ mod tests {
     fn the_longest_engine_name_keeps_every_derived_name_valid() {
         let longest = "e".repeat(MAX_ENGINE_NAME);
         let names = EngineNames(&longest);
-        let revision_label = format!("{}-{}", names.stateful_set(MAX_GENERATION), "f".repeat(10));
+        let last = GENERATION_NAMES - 1;
+        let revision_label = format!("{}-{}", names.stateful_set(last), "f".repeat(10));
         assert_eq!(revision_label.len(), LABEL_LIMIT);
         for name in [
             names.routing_service(),
-            names.headless_service(MAX_GENERATION),
-            names.pod(MAX_GENERATION, MAX_REPLICAS - 1),
+            names.headless_service(last),
+            names.pod(last, MAX_REPLICAS - 1),
         ] {
             assert!(name.len() <= LABEL_LIMIT, "{name}");
         }
+    }
+
+    #[test]
+    fn names_start_again_after_the_last_number_that_fits() {
+        let names = EngineNames("a");
+        assert_eq!(names.stateful_set(99_999), "a-g99999");
+        assert_eq!(names.stateful_set(100_000), "a-g0");
+        assert_eq!(names.headless_service(100_001), "a-g1-hl");
+        assert_eq!(names.config_map(i64::MAX), "a-g75807-config");
     }
 
     #[test]

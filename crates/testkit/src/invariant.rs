@@ -28,6 +28,8 @@ pub enum Invariant {
     ScalesForAReason,
     /// The operator changes no field of the user but `spec.replicas` under auto-stop, and `spec.id` once.
     UserFieldsUntouched,
+    /// Pods that are wanted again while an engine stops are reachable without waiting for its running queries.
+    StopCanBeCancelled,
     /// Serving pods lose the route for a stop only after the stop was visible for the notice.
     StopIsAnnounced,
     /// An object that the engine does not own is neither changed nor deleted.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use firebolt_api::key::{Annotation, Label};
-use firebolt_api::name::{EngineNames, MAX_GENERATION};
+use firebolt_api::name::{EngineNames, GENERATION_NAMES};
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
@@ -17,12 +17,12 @@ use super::{meta, name_of, named};
 use crate::desired::Lookup;
 use crate::desired::engine::{DesiredEngine, References};
 use crate::plan::engine::{
-    ActivitySample, Desired, DrainSample, Generation, Observed, Pods, Routing, StatefulSet as ObservedSet,
+    ActivitySample, Deletion, Desired, DrainSample, Generation, Observed, Pods, Routing, StatefulSet as ObservedSet,
     StatefulSetWarning, events_due,
 };
 use crate::plan::{Meta, ObservedChild, Reads};
 use crate::pods;
-use crate::render::{engine as render, is_intact};
+use crate::render::{differences, engine as render, is_intact};
 use crate::resolve::engine::EffectiveEngine;
 
 /// All objects of one engine by label or by name, regardless of their owner.
@@ -39,6 +39,27 @@ pub struct EngineObjects {
 }
 
 impl EngineObjects {
+    /// The StatefulSet of a generation of the engine of this name.
+    #[must_use]
+    pub fn stateful_set(&self, engine: &str, generation: i64) -> Option<&StatefulSet> {
+        named(&self.stateful_sets, &EngineNames(engine).stateful_set(generation))
+    }
+
+    /// The ConfigMap of a generation of the engine of this name.
+    #[must_use]
+    pub fn config_map(&self, engine: &str, generation: i64) -> Option<&ConfigMap> {
+        named(&self.config_maps, &EngineNames(engine).config_map(generation))
+    }
+
+    /// The UIDs of all objects but the pods.
+    pub fn uids(&self) -> impl Iterator<Item = &str> {
+        let sets = self.stateful_sets.iter().map(Metadata::metadata);
+        let services = self.services.iter().map(Metadata::metadata);
+        let config_maps = self.config_maps.iter().map(Metadata::metadata);
+        let all = sets.chain(services).chain(config_maps);
+        all.filter_map(|metadata| metadata.uid.as_deref())
+    }
+
     /// The routing Service of the engine of this name.
     #[must_use]
     pub fn routing_service(&self, engine: &str) -> Option<&Service> {
@@ -141,8 +162,13 @@ impl EngineComparator<'_> {
         }
         for config_map in &objects.config_maps {
             if let Some(number) = self.number(config_map, "-config") {
-                let rendered = || render::config_map(self.effective, number);
-                generations.entry(number).or_default().config_map = Some(self.child(config_map, rendered));
+                let generation = generations.entry(number).or_default();
+                let child = if is_outdated(generation) {
+                    self.recorded(config_map)
+                } else {
+                    self.child(config_map, || render::config_map(self.effective, number))
+                };
+                generation.config_map = Some(child);
             }
         }
         for service in &objects.services {
@@ -155,19 +181,58 @@ impl EngineComparator<'_> {
         Observed {
             generations,
             routing: routing.map(|service| self.routing(service)),
+            deletions: self.deletions(objects),
             ..Observed::default()
         }
     }
 
     /// The generation that an object is named after. An object of another name is not ours, whatever its labels say.
+    ///
+    /// Many generations share a name, and the label says which one it is. If the label is gone, it is the newest one that can
+    /// exist.
     fn number<K: Metadata<Ty = ObjectMeta>>(&self, object: &K, suffix: &str) -> Option<i64> {
         let rest = name_of(object)
             .strip_prefix(&self.effective.name)?
             .strip_prefix("-g")?
             .strip_suffix(suffix)?;
-        let number: i64 = rest.parse().ok()?;
-        // "-g01", "-g+1": other names of the same number. Nor did we ever count to what names are not laid out for.
-        (rest == number.to_string() && (0..=MAX_GENERATION).contains(&number)).then_some(number)
+        let place: i64 = rest.parse().ok()?;
+        // "-g01", "-g+1": other names of the same number.
+        if rest != place.to_string() || !(0..GENERATION_NAMES).contains(&place) {
+            return None;
+        }
+        let labels = object.metadata().labels.as_ref();
+        let labelled = labels.and_then(|labels| labels.get(Label::Generation.key())?.parse::<i64>().ok());
+        let labelled = labelled.filter(|number| *number >= 0 && number.rem_euclid(GENERATION_NAMES) == place);
+        Some(labelled.unwrap_or_else(|| {
+            let status = self.engine.status.as_ref();
+            let newest = status.map_or(place, |status| status.current_generation).max(place);
+            newest - (newest - place).rem_euclid(GENERATION_NAMES)
+        }))
+    }
+
+    /// The objects of generations that are being deleted.
+    fn deletions(&self, objects: &EngineObjects) -> Vec<Deletion> {
+        let sets = objects
+            .stateful_sets
+            .iter()
+            .filter_map(|set| self.deletion("StatefulSet", set, ""));
+        let services = objects
+            .services
+            .iter()
+            .filter_map(|service| self.deletion("Service", service, "-hl"));
+        let config_maps = objects.config_maps.iter();
+        let config_maps = config_maps.filter_map(|config_map| self.deletion("ConfigMap", config_map, "-config"));
+        sets.chain(services).chain(config_maps).collect()
+    }
+
+    fn deletion<K: Metadata<Ty = ObjectMeta>>(&self, kind: &str, object: &K, suffix: &str) -> Option<Deletion> {
+        self.number(object, suffix)?;
+        let meta = self.meta(object);
+        Some(Deletion {
+            object: format!("{kind} {}", name_of(object)),
+            since: object.metadata().deletion_timestamp.as_ref().filter(|_| meta.owned)?.0,
+            finalizers: meta.foreign_finalizers,
+        })
     }
 
     fn meta<K: Metadata<Ty = ObjectMeta>>(&self, object: &K) -> Meta {
@@ -175,15 +240,57 @@ impl EngineComparator<'_> {
     }
 
     fn set(&self, live: &StatefulSet, number: i64, objects: &EngineObjects) -> ObservedSet {
-        let annotations = live.metadata.annotations.as_ref();
         ObservedSet {
             meta: self.meta(live),
-            template_hash: annotations.and_then(|all| all.get(Annotation::TemplateHash.key()).cloned()),
+            template_hash: self.template_hash(live),
             tampered: self.rendered.is_some() && self.tampered(live, number),
+            outdated: self.outdated_parts(live),
             changes: self.changes(live, number, objects),
             replicas: replicas(live),
             created: created(live),
         }
+    }
+
+    /// The recorded template hash; that of the desired state if it was recorded by a version of the operator whose hashes cannot
+    /// be compared, and nothing else says that users have changed anything since.
+    fn template_hash(&self, live: &StatefulSet) -> Option<String> {
+        let recorded = annotation(live, Annotation::TemplateHash);
+        let Some(desired) = self
+            .rendered
+            .filter(|_| !recorded.is_some_and(|hash| render::is_comparable(hash)))
+        else {
+            return recorded.cloned();
+        };
+        let rolled_out = self
+            .engine
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
+        let is_unchanged = || {
+            let rendered = render::stateful_set(self.effective, 0);
+            let reasons = [Annotation::CustomEngineConfigHash, Annotation::EngineClassHash];
+            reasons
+                .into_iter()
+                .all(|reason| annotation(&rendered, reason) == annotation(live, reason))
+        };
+        let adopted = rolled_out.is_some() && rolled_out == self.engine.metadata.generation && is_unchanged();
+        if adopted {
+            Some(desired.template_hash.clone())
+        } else {
+            recorded.cloned()
+        }
+    }
+
+    /// The parts that this version of the operator renders differently although users want the same.
+    fn outdated_parts(&self, live: &StatefulSet) -> Vec<&'static str> {
+        let Some(desired) = self.rendered else {
+            return Vec::new();
+        };
+        if self.template_hash(live).as_ref() != Some(&desired.template_hash) {
+            return Vec::new();
+        }
+        let recorded = annotation(live, Annotation::RenderingHash);
+        render::outdated_parts(recorded.map(String::as_str), &desired.rendering_hash)
     }
 
     /// Kubernetes counts changes of the specification, so one that was never changed need not be compared; and what an
@@ -191,18 +298,34 @@ impl EngineComparator<'_> {
     fn tampered(&self, live: &StatefulSet, number: i64) -> bool {
         let labels = Some(render::generation_labels(self.effective, number));
         let relabelled = !is_intact(&labels, &live.metadata.labels);
-        let is_changed = || !is_intact(&render::stateful_set(self.effective, number).spec, &live.spec);
-        relabelled || (live.metadata.generation != Some(1) && is_changed())
+        relabelled || (live.metadata.generation != Some(1) && self.is_changed(live, number))
+    }
+
+    /// What another version of the operator rendered cannot be compared field by field. Kubernetes keeps its first revision of
+    /// the pods, which the update strategy never replaces.
+    fn is_changed(&self, live: &StatefulSet, number: i64) -> bool {
+        let rendered = render::stateful_set(self.effective, number).spec;
+        if self.outdated_parts(live).is_empty() {
+            return !is_intact(&rendered, &live.spec);
+        }
+        let status = live.status.as_ref();
+        let revisions = status.map(|status| (&status.current_revision, &status.update_revision));
+        let observed = status.and_then(|status| status.observed_generation) == live.metadata.generation;
+        let other_template = observed && revisions.is_some_and(|(current, update)| current != update);
+        let elsewhere = differences(&rendered, &live.spec);
+        let elsewhere = elsewhere
+            .iter()
+            .any(|path| !path.starts_with("template.") && !path.starts_with("volumeClaim"));
+        other_template || elsewhere
     }
 
     /// What changed since the current generation was rendered.
     fn changes(&self, live: &StatefulSet, number: i64, objects: &EngineObjects) -> Vec<String> {
         let current = self.engine.status.as_ref().map(|status| status.current_generation);
-        let annotations = live.metadata.annotations.as_ref();
-        let template_hash = annotations.and_then(|all| all.get(Annotation::TemplateHash.key()));
+        let template_hash = self.template_hash(live);
         let outdated = self
             .rendered
-            .is_some_and(|desired| Some(&desired.template_hash) != template_hash);
+            .is_some_and(|desired| Some(&desired.template_hash) != template_hash.as_ref());
         if current != Some(number) || !outdated || !self.is_live {
             return Vec::new();
         }
@@ -226,6 +349,14 @@ impl EngineComparator<'_> {
         }
     }
 
+    /// What another version of the operator rendered is as it should be if it is as that version wrote it.
+    fn recorded(&self, live: &ConfigMap) -> ObservedChild {
+        ObservedChild {
+            meta: self.meta(live),
+            intact: render::has_recorded_data(live),
+        }
+    }
+
     fn routing(&self, live: &Service) -> Routing {
         let target = target(live);
         let intact = target.is_some_and(|target| {
@@ -240,6 +371,12 @@ impl EngineComparator<'_> {
     }
 }
 
+/// Whether another version of the operator rendered the StatefulSet of the generation.
+fn is_outdated(generation: &Generation) -> bool {
+    let set = generation.stateful_set.as_ref();
+    set.is_some_and(|set| !set.outdated.is_empty())
+}
+
 /// One key more would select fewer pods, or none.
 fn selector_is_exact(rendered: &Service, live: &Service) -> bool {
     let selector = |service: &Service| service.spec.as_ref().and_then(|spec| spec.selector.clone());
@@ -250,6 +387,10 @@ fn selector_is_exact(rendered: &Service, live: &Service) -> bool {
 fn target(service: &Service) -> Option<i64> {
     let selector = service.spec.as_ref()?.selector.as_ref()?;
     selector.get(Label::Generation.key())?.parse().ok()
+}
+
+fn annotation(set: &StatefulSet, annotation: Annotation) -> Option<&String> {
+    set.metadata.annotations.as_ref()?.get(annotation.key())
 }
 
 fn replicas(set: &StatefulSet) -> i32 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance, MetricScrapeMode};
+use firebolt_api::{AutoStop, FireboltEngine, FireboltEngineClass, FireboltInstance, MetricScrapeMode};
 
 use super::Lookup;
 use crate::admit;
@@ -30,6 +30,10 @@ pub struct DesiredEngine {
     pub effective: EffectiveEngine,
     /// The generation to roll out, or the gate that keeps it from being rendered.
     pub generation: Result<Desired, Gate>,
+    /// The auto-stop policy, if there is one and it is known. A gate does not hide it, unless the class that has it is missing.
+    pub auto_stop: Option<AutoStop>,
+    /// Whether the engine can use its instance, or why it cannot.
+    pub instance: Result<(), String>,
     /// How an old generation is given up.
     pub drain: DrainSettings,
     /// How the metrics of pods are reached.
@@ -56,6 +60,7 @@ pub fn desired(
         resolve::resolve(engine, known_class, facts.as_ref().unwrap_or(&unknown), defaults)
     };
     // The order is the precedence: without its instance, nothing else about an engine matters.
+    let usable_instance = facts.as_ref().map(|_| ()).map_err(|gate| gate.message.clone());
     let gate = (facts.err())
         .or_else(|| class.as_ref().err().cloned())
         .or_else(|| {
@@ -70,13 +75,17 @@ pub fn desired(
                 &exceeded,
             )
         });
-    let drain_check = resolve::drain_check(engine, known_class);
+    // Of a class whose template cannot be used, the other settings can.
+    let found_class = references.class.as_ref().and_then(Lookup::found);
+    let drain_check = resolve::drain_check(engine, found_class);
     DesiredEngine {
+        auto_stop: resolve::auto_stop(engine, found_class),
+        instance: usable_instance,
         generation: match gate {
             Some(gate) => Err(gate),
             None => Ok(Desired {
                 template_hash: render::template_hash(&effective),
-                auto_stop: effective.auto_stop.clone(),
+                rendering_hash: render::rendering_hash(&effective),
             }),
         },
         drain: DrainSettings {
@@ -161,8 +170,8 @@ fn facts(engine: &FireboltEngine, instance: &Lookup<FireboltInstance>) -> Result
         )));
     };
     let endpoint = instance.status.as_ref().map_or("", |status| &status.metadata_endpoint);
-    let own = engine.spec.metadata_endpoint_override.as_deref().unwrap_or_default();
-    if endpoint.is_empty() && own.is_empty() {
+    // An override is another path to the same service, so it does not help while the service is not ready.
+    if endpoint.is_empty() {
         let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
         let message = format!(
             "The metadata service of FireboltInstance {name} is not ready, so no rollout can start. See `kubectl \

@@ -92,9 +92,41 @@ fn without_its_instance_nothing_is_rendered(#[case] instance: Lookup<FireboltIns
 }
 
 #[test]
-fn an_endpoint_of_its_own_needs_none_of_the_instance() {
+fn an_endpoint_of_its_own_is_of_no_use_while_the_metadata_service_is_not_ready() {
     let own = engine(&json!({ "metadataEndpointOverride": "far:7000" }));
-    assert!(desired_for(&own, None, &instance("01J", "")).generation.is_ok());
+    assert_eq!(
+        gate(&desired_for(&own, None, &instance("01J", ""))).0,
+        GateCause::InstanceNotReady
+    );
+    let usable = desired_for(&own, None, &ready());
+    assert_eq!(usable.effective.instance.metadata_endpoint, "far:7000");
+}
+
+#[test]
+fn the_state_of_the_instance_is_known_behind_other_gates() {
+    let named = engine(&json!({ "engineClassRef": "c" }));
+    let desired = desired_for(&named, Some(Lookup::Missing), &ready());
+    assert_eq!((gate(&desired).0, desired.instance), (GateCause::ClassUnready, Ok(())));
+    let desired = desired_for(&named, Some(Lookup::Missing), &Lookup::Missing);
+    assert!(
+        desired
+            .instance
+            .unwrap_err()
+            .starts_with("FireboltInstance i does not exist")
+    );
+}
+
+#[test]
+fn the_auto_stop_policy_is_known_behind_a_gate() {
+    let policy = json!({ "enabled": true, "activeReplicas": 2 });
+    let rejected = class(&json!({ "template": { "spec": { "hostNetwork": true } }, "autoStop": policy }));
+    let named = engine(&json!({ "engineClassRef": "c" }));
+    let desired = desired_for(&named, Some(rejected), &ready());
+    assert_eq!(gate(&desired).0, GateCause::ClassUnready);
+    assert_eq!(desired.auto_stop.unwrap().active_replicas, 2);
+    let own = engine(&json!({ "engineClassRef": "c", "autoStop": { "enabled": true, "activeReplicas": 5 } }));
+    let desired = desired_for(&own, Some(Lookup::Missing), &ready());
+    assert_eq!(desired.auto_stop.unwrap().active_replicas, 5);
 }
 
 #[rstest]

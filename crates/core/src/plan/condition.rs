@@ -12,6 +12,11 @@ pub(crate) struct ConditionUpdate<'a> {
     pub message: String,
 }
 
+/// Removes the condition of this type: it is present only while it holds.
+pub(crate) fn remove(conditions: &mut Vec<Condition>, type_: &str) {
+    conditions.retain(|known| known.type_ != type_);
+}
+
 /// Sets a condition and returns whether its reason or message changed. The last transition time changes only if the
 /// status does.
 pub(crate) fn set(

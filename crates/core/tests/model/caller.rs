@@ -8,16 +8,27 @@ use firebolt_api::key::{Annotation, Finalizer};
 use firebolt_api::{AutoStop, FireboltEngine, FireboltEngineStatus, ScheduleWindow};
 use firebolt_core::plan::engine::{
     Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Limits,
-    Observed, Plan, Pods, Routing, StatefulSet, plan,
+    Observed, Plan, Pods, RefusedDelete, Routing, StatefulSet, plan,
 };
 use firebolt_core::plan::{Meta, ObservedChild, Reads};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::known_bad::Bad;
-use crate::world::{Age, Auto, Count, Gen, IDLE_TIMEOUT, Lagging, NAME, OLD, Part, STEP, Spec, Status, World};
+use crate::world::{
+    Age, Auto, Began, Closed, Count, Gen, IDLE_TIMEOUT, Lagging, NAME, OLD, Part, STEP, Spec, Status, World,
+};
 
-static NOW: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T12:00:00Z".parse().expect("a time"));
+/// Times of the API server are whole seconds, and this one is not.
+static NOW: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T12:00:00.4Z".parse().expect("a time"));
+/// When the last status was written: just now, as the API server stores it.
+static JUST_NOW: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T12:00:00Z".parse().expect("a time"));
+/// When a StatefulSet was created whose notice is just not over, and one whose notice just is.
+static NOTICE_BEGAN: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T11:59:52Z".parse().expect("a time"));
+static NOTICE_ENDED: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T11:59:51Z".parse().expect("a time"));
+/// When the caller saw the route leave the draining generation, and how long gateways may be late.
+static UNROUTED: LazyLock<Timestamp> = LazyLock::new(|| minutes_ago(2));
+pub(crate) const SWITCH_NOTICE: Duration = Duration::from_secs(10);
 
 fn minutes_ago(minutes: u8) -> Timestamp {
     *NOW - SignedDuration::from_mins(i64::from(minutes))
@@ -49,7 +60,7 @@ pub(crate) fn decide(
     remember_route(world, false);
     let read = slept.unwrap_or((world.spec, world.status));
     let engine = engine(world, read, status);
-    let desired = desired(world, read.0);
+    let desired = desired(read.0);
     let cached = attempt(world, &engine, &desired, read.0, false, bad);
     let plan = match cached {
         (_, true) if bad != Some(Bad::TrustCaches) => {
@@ -74,16 +85,31 @@ fn attempt(
     if let Some(bad) = bad {
         bad.distort_input(&mut engine, &mut observed, *NOW);
     }
+    let policy = world.auto.map(policy);
+    let refused: Vec<RefusedDelete> = world
+        .refused
+        .iter()
+        .filter_map(|number| refused(world, *number))
+        .collect();
     let input = Input {
         engine: &engine,
         desired,
+        auto_stop: policy.as_ref(),
+        instance: match spec.gate {
+            Some(Closed::Instance) => Err("The instance is not ready."),
+            Some(Closed::Class) | None => Ok(()),
+        },
         drain: DrainSettings {
             waits: spec.waits,
             interval: Duration::from_secs(5),
         },
         progress_deadline: Duration::from_mins(15),
+        switch_notice: SWITCH_NOTICE,
         observed: &observed,
-        limits: Limits::default(),
+        limits: Limits {
+            refused_deletes: &refused,
+            ..Limits::default()
+        },
         now: *NOW,
     };
     let mut plan = plan(&input);
@@ -133,14 +159,14 @@ fn bare_status(world: &World, counters: Status) -> FireboltEngineStatus {
     let auto = world.auto;
     FireboltEngineStatus {
         observed_generation: None,
-        current_generation: counters.current.into(),
-        active_generation: counters.active.map_or(-1, i64::from),
-        draining_generation: counters.draining.map(i64::from),
+        current_generation: world.real(counters.current),
+        active_generation: counters.active.map_or(-1, |active| world.real(active)),
+        draining_generation: counters.draining.map(|draining| world.real(draining)),
         phase: Some(counters.phase),
         rollout_cause: None,
         replicas: None,
         selector: None,
-        last_reconciled: None,
+        last_reconciled: Some(Time(*JUST_NOW)),
         last_activity_time: auto.and_then(|auto| auto.last_activity).map(|age| Time(steps_ago(age))),
         last_scaled_at: None,
         auto_stop_reason: auto.and_then(|auto| auto.reason).map(|reason| reason.0),
@@ -150,13 +176,14 @@ fn bare_status(world: &World, counters: Status) -> FireboltEngineStatus {
 
 /// Takes a written status back into the world.
 pub(crate) fn persist(world: &mut World, status: &FireboltEngineStatus) {
-    let number = |number: i64| i8::try_from(number).expect("a small number");
     let active_before = world.status.and_then(|status| status.active);
     world.status = Some(Status {
         phase: status.phase.expect("a phase"),
-        current: number(status.current_generation),
-        active: Some(status.active_generation).filter(|&active| active >= 0).map(number),
-        draining: status.draining_generation.map(number),
+        current: world.number(status.current_generation),
+        active: Some(status.active_generation)
+            .filter(|&active| active >= 0)
+            .map(|active| world.number(active)),
+        draining: status.draining_generation.map(|draining| world.number(draining)),
     });
     let active_now = world.status.and_then(|status| status.active);
     if let Some(auto) = &mut world.auto {
@@ -171,16 +198,19 @@ pub(crate) fn persist(world: &mut World, status: &FireboltEngineStatus) {
     }
 }
 
-fn desired(world: &World, spec: Spec) -> Result<Desired, Gate> {
-    if spec.gated {
+fn desired(spec: Spec) -> Result<Desired, Gate> {
+    if let Some(gate) = spec.gate {
         return Err(Gate {
-            cause: GateCause::InstanceNotReady,
-            message: "The instance is not ready.".to_owned(),
+            cause: match gate {
+                Closed::Instance => GateCause::InstanceNotReady,
+                Closed::Class => GateCause::ClassUnready,
+            },
+            message: format!("{gate:?} is not ready."),
         });
     }
     Ok(Desired {
-        template_hash: World::template_hash(spec),
-        auto_stop: world.auto.map(policy),
+        template_hash: World::template_hash(spec.print),
+        rendering_hash: String::new(),
     })
 }
 
@@ -215,12 +245,16 @@ fn observed(world: &World, spec: Spec, live: bool) -> Observed {
         generations: generations(world, spec, live),
         routing: route.map(|route| Routing {
             meta: meta("r".to_owned(), true, false),
-            target: Some(route.target.into()),
+            target: Some(world.real(route.target)),
             intact: route.intact,
         }),
         drain: world.count.map(|count| DrainSample {
-            generation: count.generation.into(),
-            began: minutes_ago(if count.counts { 1 } else { 3 }),
+            generation: world.real(count.generation),
+            began: match count.began {
+                Began::BeforeTheSwitch => minutes_ago(3),
+                Began::DuringTheNotice => *UNROUTED + SWITCH_NOTICE / 2,
+                Began::AfterTheNotice => *UNROUTED + SWITCH_NOTICE,
+            },
             outcome: match count.found {
                 Count::Busy => Drain::Busy(1),
                 Count::None => Drain::Drained,
@@ -230,10 +264,11 @@ fn observed(world: &World, spec: Spec, live: bool) -> Observed {
                 },
             },
         }),
-        unrouted_since: world.unrouted.then(|| minutes_ago(2)),
+        unrouted_since: world.unrouted.then_some(*UNROUTED),
         activity: activity(world),
         warning: None,
         pod_causes: Vec::new(),
+        deletions: Vec::new(),
     }
 }
 
@@ -241,7 +276,7 @@ fn activity(world: &World) -> Option<ActivitySample> {
     let auto = world.auto?;
     let (taken, found) = auto.sample?;
     Some(ActivitySample {
-        generation: world.status?.active?.into(),
+        generation: world.real(world.status?.active?),
         taken: steps_ago(taken),
         outcome: match found {
             Count::Busy => Activity::Busy(1),
@@ -262,7 +297,7 @@ fn generations(world: &World, spec: Spec, live: bool) -> BTreeMap<i64, Generatio
     for &number in numbers {
         let truth = world.gens.get(&number).copied().unwrap_or_default();
         let shown = lag.map(|lag| (lag.kind, lag.gens.get(&number).copied().unwrap_or_default()));
-        seen.insert(i64::from(number), generation(number, spec, overlaid(truth, shown)));
+        seen.insert(world.real(number), generation(number, spec, overlaid(truth, shown)));
     }
     seen
 }
@@ -285,21 +320,37 @@ fn overlaid(truth: Gen, shown: Option<(Lagging, Gen)>) -> Gen {
     seen
 }
 
+/// The delete of a headless Service that the caller remembers as rejected.
+fn refused(world: &World, number: i8) -> Option<RefusedDelete> {
+    let headless = world.gens.get(&number)?.headless?;
+    Some(RefusedDelete {
+        object: format!("Service {number}"),
+        uid: format!("h{number}/{}", headless.uid),
+        cause: "forbidden".to_owned(),
+        retry_after: Duration::from_mins(1),
+    })
+}
+
 fn generation(number: i8, spec: Spec, seen: Gen) -> Generation {
     let child = |what: &str, part: Part| ObservedChild {
         meta: meta(format!("{what}{number}/{}", part.uid), true, false),
-        intact: part.print == spec.print && !part.tampered,
+        // Behind a gate, nothing is compared.
+        intact: spec.gate.is_some() || (part.print == spec.print && !part.tampered),
     };
     let total = seen.set.map_or(0, |set| if set.terminating { 0 } else { set.replicas });
     Generation {
         stateful_set: seen.set.map(|set| StatefulSet {
             meta: meta(format!("s{number}/{}", set.uid), set.owned, set.terminating),
-            template_hash: Some(format!("{}/{}", set.print, set.replicas)),
-            tampered: set.tampered,
+            template_hash: Some(World::template_hash(set.print)),
+            tampered: set.tampered && spec.gate.is_none(),
+            outdated: Vec::new(),
             changes: Vec::new(),
             replicas: set.replicas.into(),
             // Only the notice of a stop depends on it.
-            created: minutes_ago(u8::from(set.replicas > 0 || set.age == Age::Noticed)),
+            created: match set.age {
+                Age::New if set.replicas == 0 => *NOTICE_BEGAN,
+                Age::New | Age::Noticed => *NOTICE_ENDED,
+            },
         }),
         config_map: seen.config.map(|part| child("c", part)),
         headless_service: seen.headless.map(|part| child("h", part)),

@@ -5,7 +5,7 @@ use std::fmt;
 use firebolt_api::EnginePhase;
 use testkit::invariant::Invariant;
 
-use crate::world::{BAD, Gen, Route, Status, World};
+use crate::world::{BAD, Closed, Gen, Route, Status, World};
 
 /// An invariant was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,16 +81,20 @@ fn lost_status(world: &World, after: Status) -> Result<(), Violation> {
 
 /// A new generation is started only from rest or from creating, and only for a cause.
 fn started(world: &World, before: Status) -> Result<(), Violation> {
+    let at = |number: i8| world.gens.get(&number).copied().unwrap_or_default();
+    // Unless pods are wanted again while the last ones finish their queries.
+    let stops = before.phase == EnginePhase::Draining && at(before.current).set.is_some_and(|set| set.replicas == 0);
     if matches!(
         before.phase,
         EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning
-    ) {
+    ) && !(stops && world.spec.replicas > 0)
+    {
         return violated(
             Invariant::GenerationsAdvance,
             format!("starts a generation in {before:?}"),
         );
     }
-    let generation = world.gens.get(&before.current).copied().unwrap_or_default();
+    let generation = at(before.current);
     let unchanged = generation.set.is_some_and(|set| {
         let same = set.print == world.spec.print && set.replicas == world.spec.replicas;
         same && set.owned && !set.tampered && !set.terminating
@@ -140,11 +144,15 @@ pub(crate) fn rest(world: &World) -> Result<(), Violation> {
         return violated(Invariant::ReachesTerminal, format!("comes to rest in {status:?}"));
     }
     let current = world.gens.get(&status.current).copied().unwrap_or_default();
+    // Behind a gate, what ran last is stopped as it was.
+    let gated = world.spec.gate.is_some();
     let set_matches = current.set.is_some_and(|set| {
-        set.print == world.spec.print && set.replicas == world.spec.replicas && set.owned && !set.tampered
+        let rendered = gated || (set.print == world.spec.print && !set.tampered);
+        rendered && set.replicas == world.spec.replicas && set.owned
     });
-    let part_matches =
-        |part: Option<crate::world::Part>| part.is_some_and(|part| part.print == world.spec.print && !part.tampered);
+    let part_matches = |part: Option<crate::world::Part>| {
+        gated || part.is_some_and(|part| part.print == world.spec.print && !part.tampered)
+    };
     if !set_matches || !part_matches(current.config) || !part_matches(current.headless) {
         return violated(
             Invariant::ConvergesToSameObjects,
@@ -169,7 +177,7 @@ fn leftovers(world: &World, status: Status) -> Result<(), Violation> {
     let left = world
         .gens
         .iter()
-        .find(|(number, generation)| **number != status.current && ours(generation) && generation.exists());
+        .find(|(number, generation)| **number != status.current && ours(generation) && deletable(world, generation));
     match left {
         Some((number, generation)) => violated(
             Invariant::ConvergesToSameObjects,
@@ -179,9 +187,20 @@ fn leftovers(world: &World, status: Status) -> Result<(), Violation> {
     }
 }
 
-/// A good specification is restored, and the disturbances end.
+/// A policy that rejects the deletion of headless Services leaves them behind, and nothing else.
+fn deletable(world: &World, generation: &Gen) -> bool {
+    generation.set.is_some() || generation.config.is_some() || (generation.headless.is_some() && !world.policy)
+}
+
+/// A good specification is restored, and the disturbances end. A missing class stays missing if the engine is to stop.
 pub(crate) fn restore(world: &mut World) {
-    world.spec.gated = false;
+    let active = world.status.and_then(|status| status.active);
+    let ran = active.and_then(|active| world.gens.get(&active)?.set);
+    let stops = world.spec.gate == Some(Closed::Class) && world.spec.replicas == 0;
+    let stays_closed = stops && ran.is_some_and(|set| set.owned && !set.terminating);
+    if !stays_closed {
+        world.spec.gate = None;
+    }
     if world.spec.print == BAD {
         world.spec.print = crate::world::GOOD;
     }

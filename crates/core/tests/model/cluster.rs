@@ -1,36 +1,63 @@
 //! The API server of the model: carries out one write, and checks what no write may ever do.
 
 use firebolt_api::EnginePhase;
+use firebolt_api::name::GENERATION_NAMES;
 use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite};
 use testkit::invariant::Invariant;
 
 use crate::check::{Violation, violated};
 use crate::world::{Age, Auto, Gen, IDLE_TIMEOUT, Part, Route, Set, Spec, WAKE_TTL, World};
 
-/// The API server refused a write; the reconcile ends here.
-pub(crate) struct Refused;
+/// The API server refused a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It was planned from a cluster that has changed. The reconcile ends here.
+    Stale,
+    /// A policy rejects the deletion of this headless Service.
+    Policy(i8),
+}
 
 /// Carries out one write, rendered from `spec`.
 pub(crate) fn perform(world: &mut World, write: &EngineWrite, spec: Spec) -> Result<Result<(), Refused>, Violation> {
-    let number = |generation: i64| i8::try_from(generation).expect("a small number");
     match write {
         EngineWrite::AddFinalizer | EngineWrite::RemoveFinalizer => {
             unreachable!("the engine has its finalizer and stays")
         }
-        EngineWrite::ApplyConfigMap { generation } => {
-            let part = part(world.generation(number(*generation)).config, spec);
-            world.generation(number(*generation)).config = Some(part);
+        EngineWrite::ApplyConfigMap { generation, copy_of } => {
+            let spec = copied(world, *copy_of, spec);
+            let number = world.number(*generation);
+            let part = part(world.generation(number).config, spec);
+            world.generation(number).config = Some(part);
         }
         EngineWrite::ApplyHeadlessService { generation } => {
-            let part = part(world.generation(number(*generation)).headless, spec);
-            world.generation(number(*generation)).headless = Some(part);
+            let number = world.number(*generation);
+            let part = part(world.generation(number).headless, spec);
+            world.generation(number).headless = Some(part);
         }
-        EngineWrite::CreateStatefulSet { generation } => return Ok(create(world, number(*generation), spec)),
-        EngineWrite::ApplyRoutingService { generation } => route(world, number(*generation))?,
+        EngineWrite::CreateStatefulSet { generation, copy_of } => {
+            let spec = copied(world, *copy_of, spec);
+            let number = world.number(*generation);
+            return Ok(create(world, number, spec));
+        }
+        EngineWrite::ApplyRoutingService { generation } => {
+            let number = world.number(*generation);
+            route(world, number)?;
+        }
         EngineWrite::Delete(object) => return delete(world, object),
         EngineWrite::SetReplicas { from, to, .. } => return scale(world, *from, *to),
     }
     Ok(Ok(()))
+}
+
+/// What is rendered: the specification, or what another generation was created from with the replicas of the specification.
+fn copied(world: &World, copy_of: Option<i64>, spec: Spec) -> Spec {
+    let source = copy_of
+        .map(|number| world.number(number))
+        .and_then(|number| world.gens.get(&number)?.set);
+    source.map_or(spec, |source| Spec {
+        print: source.print,
+        ..spec
+    })
 }
 
 fn part(existing: Option<Part>, spec: Spec) -> Part {
@@ -50,7 +77,7 @@ fn create(world: &mut World, number: i8, spec: Spec) -> Result<(), Refused> {
         .and_then(|shown| shown.set);
     let generation = world.generation(number);
     if generation.set.is_some() {
-        return Err(Refused);
+        return Err(Refused::Stale);
     }
     generation.set = Some(Set {
         print: spec.print,
@@ -84,6 +111,7 @@ fn route(world: &mut World, target: i8) -> Result<(), Violation> {
         );
     }
     stop_was_visible(world, target)?;
+    world.late = world.route.map(|route| route.target).filter(|_| moves).or(world.late);
     world.route = Some(Route { target, intact: true });
     Ok(())
 }
@@ -111,7 +139,7 @@ fn whole(generation: Gen) -> bool {
 }
 
 fn delete(world: &mut World, object: &DeletedObject) -> Result<Result<(), Refused>, Violation> {
-    let number = generation_of(&object.name);
+    let number = generation_of(world, &object.name);
     let Some(&found) = world.gens.get(&number) else {
         return Ok(Ok(()));
     };
@@ -120,7 +148,7 @@ fn delete(world: &mut World, object: &DeletedObject) -> Result<Result<(), Refuse
         EngineObjectKind::StatefulSet => {
             let Some(set) = found.set else { return Ok(Ok(())) };
             if uid("s", set.uid) != object.uid {
-                return Ok(Err(Refused));
+                return Ok(Err(Refused::Stale));
             }
             deletable(world, number, found, set)?;
             let generation = world.generation(number);
@@ -133,6 +161,7 @@ fn delete(world: &mut World, object: &DeletedObject) -> Result<Result<(), Refuse
             not_named(world, number)?;
             world.generation(number).config = None;
         }
+        EngineObjectKind::Service if world.policy => return Ok(Err(Refused::Policy(number))),
         EngineObjectKind::Service => {
             not_named(world, number)?;
             world.generation(number).headless = None;
@@ -176,17 +205,19 @@ fn not_named(world: &World, number: i8) -> Result<(), Violation> {
     Ok(())
 }
 
-fn generation_of(name: &str) -> i8 {
+fn generation_of(world: &World, name: &str) -> i8 {
     let digits = name
         .trim_start_matches("a-g")
         .trim_end_matches("-config")
         .trim_end_matches("-hl");
-    digits.parse().expect("the name of a generation's object")
+    let place: i64 = digits.parse().expect("the name of a generation's object");
+    // Names start again, numbers do not.
+    world.number(world.first + (place - world.first).rem_euclid(GENERATION_NAMES))
 }
 
 fn scale(world: &mut World, from: i32, to: i32) -> Result<Result<(), Refused>, Violation> {
     if i32::from(world.spec.replicas) != from {
-        return Ok(Err(Refused));
+        return Ok(Err(Refused::Stale));
     }
     let Some(auto) = world.auto else {
         return violated(

@@ -1,6 +1,8 @@
 //! Everything that can happen besides a reconcile: what helps, what disturbs, and time.
 
-use crate::world::{Age, Auto, BAD, Count, DrainCount, GOOD, Gen, Lag, Lagging, OLD, OTHER, Part, Set, World};
+use crate::world::{
+    Age, Auto, BAD, Began, Closed, Count, DrainCount, GOOD, Gen, Lag, Lagging, OLD, OTHER, Part, Set, World,
+};
 use firebolt_api::EnginePhase;
 
 /// A change of the world, with its name.
@@ -35,6 +37,7 @@ pub(crate) fn natural(world: &World, events: &mut Vec<Event>) {
         }
     }
     drain_counts(world, events);
+    late_queries(world, events);
     let mut noticed = world.clone();
     noticed.notice();
     if noticed != *world {
@@ -47,6 +50,21 @@ pub(crate) fn natural(world: &World, events: &mut Vec<Event>) {
     }
 }
 
+/// A gateway that has not observed the switch yet sends queries to the old generation.
+fn late_queries(world: &World, events: &mut Vec<Event>) {
+    let Some(left) = world.late else { return };
+    let mut seen = world.clone();
+    seen.late = None;
+    events.push(("all gateways observe the switch".to_owned(), seen));
+    let drains = world.status.is_some_and(|status| status.draining == Some(left));
+    let serves = world.gens.get(&left).is_some_and(|generation| generation.ready > 0);
+    if drains && serves {
+        let mut next = world.clone();
+        next.generation(left).busy = true;
+        events.push((format!("a late query starts on g{left}"), next));
+    }
+}
+
 fn drain_counts(world: &World, events: &mut Vec<Event>) {
     let Some(status) = world.status.filter(|status| status.phase == EnginePhase::Draining) else {
         return;
@@ -54,18 +72,27 @@ fn drain_counts(world: &World, events: &mut Vec<Event>) {
     let Some(old) = status.draining else { return };
     let busy = world.gens.get(&old).is_some_and(|generation| generation.busy);
     let truth = if busy { Count::Busy } else { Count::None };
-    let mut count = |what: &str, counts: bool, found: Count| {
+    let mut count = |what: &str, began: Began, found: Count| {
         let mut next = world.clone();
         next.count = Some(DrainCount {
             generation: old,
-            counts,
+            began,
             found,
         });
         events.push((what.to_owned(), next));
     };
-    count("queries counted", world.unrouted, truth);
-    count("count fails", world.unrouted, Count::Failed);
-    count("count from before the switch arrives", false, Count::None);
+    let now = match (world.unrouted, world.late == Some(old)) {
+        (false, _) => Began::BeforeTheSwitch,
+        (true, true) => Began::DuringTheNotice,
+        (true, false) => Began::AfterTheNotice,
+    };
+    count("queries counted", now, truth);
+    count("count fails", now, Count::Failed);
+    count(
+        "count from before the switch arrives",
+        Began::BeforeTheSwitch,
+        Count::None,
+    );
 }
 
 /// What a user or a failure does to the cluster. Each costs one of the budget.
@@ -95,7 +122,12 @@ pub(crate) fn disturbances(world: &World, events: &mut Vec<Event>) {
             world.generation(old).excused = true;
         }
     });
-    with("gate toggled".to_owned(), &|world| world.spec.gated = !world.spec.gated);
+    for gate in [Closed::Instance, Closed::Class] {
+        with(format!("gate {gate:?} toggled"), &|world| {
+            world.spec.gate = if world.spec.gate.is_none() { Some(gate) } else { None };
+        });
+    }
+    with("a policy rejects deletes".to_owned(), &|world| world.policy = true);
     with("status lost".to_owned(), &|world| {
         world.status = None;
         // The routing Service is all that is left to tell who serves; one that is newer is taken for one in the making.
@@ -117,6 +149,9 @@ pub(crate) fn disturbances(world: &World, events: &mut Vec<Event>) {
         with(format!("route moved to g{number}"), &|world| {
             excuse(world, false);
             if let Some(route) = &mut world.route {
+                if route.target != number {
+                    world.late = Some(route.target);
+                }
                 route.target = number;
                 excuse(world, true);
             }

@@ -2,11 +2,12 @@
 //! check must find it: a check that finds nothing wrong with these proves nothing.
 
 use firebolt_api::key::Annotation;
-use firebolt_api::name::EngineNames;
-use firebolt_api::{EnginePhase, FireboltEngine};
+use firebolt_api::name::{EngineNames, GENERATION_NAMES};
+use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineStatus};
 use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, Input, Observed, Plan};
 use jiff::Timestamp;
 
+use crate::caller::SWITCH_NOTICE;
 use crate::world::NAME;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,12 @@ pub(crate) enum Bad {
     ParkOnMissingData,
     LeaveOrphans,
     StopWithoutNotice,
+    CountDuringTheNotice,
+    NoticeFromTheLastStatus,
+    BlockStopsBehindGates,
+    DrainBeforeResuming,
+    StopAtARefusedDelete,
+    StopAtTheLastName,
 }
 
 impl Bad {
@@ -71,7 +78,25 @@ impl Bad {
             }
             Self::CountFromBeforeTheSwitch => {
                 if let (Some(sample), Some(since)) = (&mut observed.drain, observed.unrouted_since) {
-                    sample.began = since;
+                    sample.began = since + SWITCH_NOTICE;
+                }
+            }
+            Self::CountDuringTheNotice => {
+                if let (Some(sample), Some(since)) = (&mut observed.drain, observed.unrouted_since)
+                    && sample.began >= since
+                {
+                    sample.began = since + SWITCH_NOTICE;
+                }
+            }
+            Self::NoticeFromTheLastStatus => {
+                let switching = status.filter(|status| status.phase == Some(EnginePhase::Switching));
+                let written = switching.and_then(|status| status.last_reconciled.as_ref());
+                for set in observed
+                    .generations
+                    .values_mut()
+                    .filter_map(|seen| seen.stateful_set.as_mut())
+                {
+                    set.created = written.map_or(set.created, |written| written.0);
                 }
             }
             Self::ParkOnMissingData => {
@@ -99,6 +124,10 @@ impl Bad {
             | Self::StartAGenerationWhileDraining
             | Self::RollWithoutCause
             | Self::WriteStatusEveryReconcile
+            | Self::BlockStopsBehindGates
+            | Self::DrainBeforeResuming
+            | Self::StopAtARefusedDelete
+            | Self::StopAtTheLastName
             | Self::LeaveOrphans => {}
         }
     }
@@ -146,8 +175,17 @@ impl Bad {
                 plan.writes
                     .retain(|write| cleaning || !matches!(write, EngineWrite::Delete(_)));
             }
+            Self::BlockStopsBehindGates => forget_rollout(plan, before, input.desired.is_err()),
+            Self::DrainBeforeResuming => forget_rollout(plan, before, phase == Some(EnginePhase::Draining)),
+            Self::StopAtTheLastName => {
+                let next = plan.status.as_ref().map(|status| status.current_generation);
+                forget_rollout(plan, before, next >= Some(GENERATION_NAMES));
+            }
             Self::AdvanceWithoutReadyPods
             | Self::FlipActiveWithoutTheService
+            | Self::CountDuringTheNotice
+            | Self::NoticeFromTheLastStatus
+            | Self::StopAtARefusedDelete
             | Self::HonourExpiredWake
             | Self::DeleteWithoutOwnerCheck
             | Self::OverwriteStatus
@@ -157,6 +195,15 @@ impl Bad {
             | Self::ParkOnMissingData
             | Self::StopWithoutNotice => {}
         }
+    }
+}
+
+/// No generation is started in a case in which it should be.
+fn forget_rollout(plan: &mut Plan, before: Option<&FireboltEngineStatus>, in_this_case: bool) {
+    let current = |status: &FireboltEngineStatus| status.current_generation;
+    if in_this_case && plan.status.as_ref().map(current) > before.map(current) {
+        plan.status = None;
+        plan.writes.clear();
     }
 }
 

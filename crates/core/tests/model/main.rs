@@ -68,6 +68,12 @@ fn every_invariant_holds_with_auto_stop() {
 #[case(Bad::WriteStatusEveryReconcile, Invariant::WritesEnd)]
 #[case(Bad::LeaveOrphans, Invariant::ConvergesToSameObjects)]
 #[case(Bad::StopWithoutNotice, Invariant::StopIsAnnounced)]
+#[case(Bad::CountDuringTheNotice, Invariant::BusyGenerationKept)]
+#[case(Bad::NoticeFromTheLastStatus, Invariant::ReachesTerminal)]
+#[case(Bad::BlockStopsBehindGates, Invariant::ReachesTerminal)]
+#[case(Bad::DrainBeforeResuming, Invariant::StopCanBeCancelled)]
+#[case(Bad::StopAtARefusedDelete, Invariant::ReachesTerminal)]
+#[case(Bad::StopAtTheLastName, Invariant::ReachesTerminal)]
 fn a_mistake_in_a_rollout_is_found(#[case] bad: Bad, #[case] invariant: Invariant) {
     assert_found(bad, invariant, true, World::rolling(2));
 }

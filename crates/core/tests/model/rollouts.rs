@@ -8,10 +8,10 @@ use testkit::model::{Model, Progress, Step};
 
 use crate::caller::{Decision, decide, persist};
 use crate::check::{self, Violation, violated};
-use crate::cluster::perform;
+use crate::cluster::{Refused, perform};
 use crate::environment::{self, Event};
 use crate::known_bad::Bad;
-use crate::world::{BAD, Count, DrainCount, Lagging, Spec, Status, WAKE_TTL, World};
+use crate::world::{BAD, Began, Count, DrainCount, Lagging, Spec, Status, WAKE_TTL, World};
 
 /// Which histories are searched.
 pub(crate) struct Rollouts {
@@ -96,11 +96,17 @@ impl Model for Rollouts {
             return Ok(Progress::Terminal);
         }
         for write in &plan.writes {
-            if perform(world, write, engine.0)?.is_err() {
-                return violated(
-                    Invariant::ReachesTerminal,
-                    format!("is refused {write:?} although nothing is stale"),
-                );
+            match perform(world, write, engine.0)? {
+                Ok(()) => {}
+                Err(Refused::Policy(number)) if self.bad != Some(Bad::StopAtARefusedDelete) => {
+                    world.refused.insert(number);
+                }
+                Err(refused) => {
+                    return violated(
+                        Invariant::ReachesTerminal,
+                        format!("is refused {write:?} ({refused:?}) and goes no further"),
+                    );
+                }
             }
         }
         if let Some(written) = plan.status {
@@ -115,7 +121,11 @@ impl Model for Rollouts {
 
     fn never_ends(&self, run: &Undisturbed) -> Violation {
         Violation {
-            invariant: Invariant::WritesEnd,
+            invariant: if awaits_pods(&run.world).is_some() {
+                Invariant::StopCanBeCancelled
+            } else {
+                Invariant::WritesEnd
+            },
             what: format!("goes on and on in {:?}", run.world.status),
         }
     }
@@ -151,9 +161,16 @@ impl Rollouts {
         crashed.forget();
         events.push(("crash".to_owned(), crashed));
         for (done, write) in plan.writes.iter().enumerate() {
-            if perform(&mut decided, write, engine.0)?.is_err() {
-                events.push((format!("reconcile refused at {write:?}"), decided));
-                return Ok(());
+            match perform(&mut decided, write, engine.0)? {
+                Ok(()) => {}
+                // All deletes are attempted.
+                Err(Refused::Policy(number)) => {
+                    decided.refused.insert(number);
+                }
+                Err(Refused::Stale) => {
+                    events.push((format!("reconcile refused at {write:?}"), decided));
+                    return Ok(());
+                }
             }
             let mut crashed = decided.clone();
             crashed.forget();
@@ -174,8 +191,10 @@ impl Rollouts {
 /// The kubelet, the garbage collector, the clients, the probe pool and time do their part.
 fn help(world: &mut World) {
     world.notice();
-    for generation in world.gens.values_mut() {
-        generation.busy = false;
+    world.late = None;
+    let long = awaits_pods(world);
+    for (number, generation) in &mut world.gens {
+        generation.busy &= long == Some(*number);
         if generation.set.is_some_and(|set| set.terminating) {
             generation.set = None;
         }
@@ -188,7 +207,22 @@ fn help(world: &mut World) {
     let old = draining.and_then(|status| status.draining).filter(|_| world.unrouted);
     world.count = old.map(|generation| DrainCount {
         generation,
-        counts: true,
-        found: Count::None,
+        began: Began::AfterTheNotice,
+        found: if long == Some(generation) {
+            Count::Busy
+        } else {
+            Count::None
+        },
     });
+}
+
+/// The draining generation, if pods are wanted and none receives queries: then its queries may run for ever.
+fn awaits_pods(world: &World) -> Option<i8> {
+    let status = world.status.filter(|status| status.phase == EnginePhase::Draining)?;
+    let at = |number: i8| world.gens.get(&number).copied().unwrap_or_default();
+    let live = |number: i8| at(number).set.filter(|set| set.owned && !set.terminating);
+    let served = world.route.is_some_and(|route| at(route.target).ready > 0);
+    let stops = live(status.current).is_some_and(|set| set.replicas == 0 && !set.tampered);
+    let old = status.draining.filter(|old| live(*old).is_some())?;
+    (stops && world.spec.replicas > 0 && !served).then_some(old)
 }

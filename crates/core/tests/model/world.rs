@@ -1,7 +1,8 @@
 //! The state of the model: the cluster as it is, what the caller of `plan` remembers, and what its caches still show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use firebolt_api::name::GENERATION_NAMES;
 use firebolt_api::{AutoStopReason, EnginePhase};
 
 /// The name of the engine.
@@ -26,7 +27,16 @@ pub(crate) struct Spec {
     pub print: u8,
     pub replicas: u8,
     pub waits: bool,
-    pub gated: bool,
+    pub gate: Option<Closed>,
+}
+
+/// What prevents a generation from being rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Closed {
+    /// The instance is not ready.
+    Instance,
+    /// The class is gone.
+    Class,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +49,7 @@ pub(crate) struct Status {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Set {
-    /// What it was created from. The number of replicas is part of it.
+    /// What it was created from.
     pub print: u8,
     pub replicas: u8,
     pub tampered: bool,
@@ -100,9 +110,18 @@ pub(crate) enum Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DrainCount {
     pub generation: i8,
-    /// It began after the caller had seen the generation outside the routing Service.
-    pub counts: bool,
+    pub began: Began,
     pub found: Count,
+}
+
+/// When a count began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Began {
+    /// Before the caller had seen the generation outside the routing Service.
+    BeforeTheSwitch,
+    /// After that, when gateways could still send queries to the generation.
+    DuringTheNotice,
+    AfterTheNotice,
 }
 
 /// What one watch cache still shows. At most one lags at a time.
@@ -151,11 +170,19 @@ pub(crate) struct World {
     pub route: Option<Route>,
     /// The caller has seen the draining generation outside the routing Service.
     pub unrouted: bool,
+    /// The generation that the route has left, until all gateways have observed that.
+    pub late: Option<i8>,
+    /// A policy rejects the deletion of headless Services.
+    pub policy: bool,
+    /// The generations of whose headless Services the caller remembers that.
+    pub refused: BTreeSet<i8>,
     pub count: Option<DrainCount>,
     pub lag: Option<Lag>,
     pub auto: Option<Auto>,
     /// How many more disturbances there will be.
     pub budget: u8,
+    /// The number that the model calls generation 0.
+    pub first: i64,
 }
 
 impl World {
@@ -165,22 +192,28 @@ impl World {
                 print: GOOD,
                 replicas,
                 waits: true,
-                gated: false,
+                gate: None,
             },
             status: None,
             gens: BTreeMap::new(),
             route: None,
             unrouted: false,
+            late: None,
+            policy: false,
+            refused: BTreeSet::new(),
             count: None,
             lag: None,
             auto: None,
             budget,
+            first: 0,
         }
     }
 
-    /// A first generation is serving queries, and the desired state is a second one.
+    /// A first generation is serving queries, and the desired state is a second one. The names of generations start again after
+    /// that.
     pub(crate) fn rolling(budget: u8) -> Self {
         let mut world = Self::new(2, budget);
+        world.first = GENERATION_NAMES - 2;
         let part = Part {
             print: GOOD,
             tampered: false,
@@ -223,9 +256,17 @@ impl World {
         }
     }
 
-    /// The rendering of the specification: replicas are part of the template hash.
-    pub(crate) fn template_hash(spec: Spec) -> String {
-        format!("{}/{}", spec.print, spec.replicas)
+    /// The hash of what the specification says about pods.
+    pub(crate) fn template_hash(print: u8) -> String {
+        print.to_string()
+    }
+
+    pub(crate) fn real(&self, number: i8) -> i64 {
+        self.first + i64::from(number)
+    }
+
+    pub(crate) fn number(&self, real: i64) -> i8 {
+        i8::try_from(real - self.first).expect("a small number")
     }
 
     pub(crate) fn generation(&mut self, number: i8) -> &mut Gen {
@@ -249,6 +290,7 @@ impl World {
     /// The caller dies: what it kept in memory is gone.
     pub(crate) fn forget(&mut self) {
         self.unrouted = false;
+        self.refused.clear();
         self.count = None;
         if let Some(auto) = &mut self.auto {
             auto.sample = None;
@@ -260,6 +302,13 @@ impl World {
     /// Histories that differ only in how far the numbers have gone are one state.
     pub(crate) fn canonical(mut self) -> Self {
         self.gens.retain(|_, generation| generation.exists());
+        let gens = &self.gens;
+        self.refused
+            .retain(|number| gens.get(number).is_some_and(|generation| generation.headless.is_some()));
+        let settled = |status: Status| matches!(status.phase, EnginePhase::Stable | EnginePhase::Stopped);
+        if self.status.is_some_and(settled) {
+            self.late = None;
+        }
         if let Some(lag) = &mut self.lag {
             lag.gens.retain(|_, generation| *generation != Gen::default());
         }
@@ -279,9 +328,9 @@ impl World {
         let named = statuses.flat_map(|status| [Some(status.current), status.active, status.draining]);
         let routes = [self.route, lag.and_then(|lag| lag.route)];
         let targets = routes.into_iter().map(|route| route.map(|route| route.target));
-        let counted = self.count.map(|count| count.generation);
+        let counted = [self.count.map(|count| count.generation), self.late];
         let existing = self.gens.keys().chain(lag.into_iter().flat_map(|lag| lag.gens.keys()));
-        named.chain(targets).chain([counted]).flatten().chain(existing.copied())
+        named.chain(targets).chain(counted).flatten().chain(existing.copied())
     }
 
     fn shift(&mut self, by: i8) {
@@ -307,6 +356,8 @@ impl World {
         if let Some(count) = &mut self.count {
             count.generation += by;
         }
+        self.late = self.late.map(|number| number + by);
+        self.refused = self.refused.iter().map(|number| number + by).collect();
         if let Some(lag) = &mut self.lag {
             lag.route = lag.route.map(move_route);
             move_gens(&mut lag.gens);

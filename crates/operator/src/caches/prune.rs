@@ -5,7 +5,7 @@ use firebolt_api::key::{FIELD_MANAGER, RESERVED_PREFIX};
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
 use firebolt_runtime::informer::{Guarded, Watched};
 use firebolt_runtime::write::FieldOwnership;
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodSpec, PodStatus, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -66,7 +66,13 @@ impl Prune for StatefulSet {
             // The operator never changes the StatefulSet of an engine, so its spec matters only if another client did:
             // `metadata.generation` shows that. Its pods are watched themselves.
             OwnerKind::None | OwnerKind::Engine => {
-                self.status = None;
+                let revisions = self.status.take().map(|status| StatefulSetStatus {
+                    observed_generation: status.observed_generation,
+                    current_revision: status.current_revision,
+                    update_revision: status.update_revision,
+                    ..StatefulSetStatus::default()
+                });
+                self.status = revisions.filter(|_| self.metadata.generation != Some(1));
                 if self.metadata.generation == Some(1)
                     && let Some(spec) = self.spec.take()
                 {
@@ -213,11 +219,11 @@ mod tests {
 
     #[test]
     fn the_spec_of_a_stateful_set_of_an_engine_is_kept_only_if_it_was_changed() {
-        let set = |generation| -> StatefulSet {
-            let set: StatefulSet = pruned(workload(generation, &json!([])), OwnerKind::Engine);
-            assert_eq!(set.status, None);
-            set
-        };
+        let set = |generation| -> StatefulSet { pruned(workload(generation, &json!([])), OwnerKind::Engine) };
+        assert_eq!(
+            (set(1).status, set(2).status),
+            (None, Some(StatefulSetStatus::default()))
+        );
         let (untouched, changed) = (set(1).spec.unwrap(), set(2).spec.unwrap());
         assert_eq!((untouched.replicas, untouched.service_name), (Some(2), None));
         assert_eq!(

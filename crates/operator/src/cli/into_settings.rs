@@ -61,6 +61,7 @@ impl RunArguments {
                 ephemeral_storage: self.engine_max_ephemeral_storage,
             },
             rollout_progress_deadline: self.rollout_progress_deadline,
+            switch_notice: self.switch_notice,
             workers: self.workers,
             identity: self.identity.unwrap_or_else(|| format!("{host_name}-{nonce:08x}")),
             certificates,

@@ -8,8 +8,9 @@ use firebolt_core::admit::Maximum;
 use firebolt_process::logs::{self, LogFormat};
 
 use crate::settings::{
-    ClusterDomain, LabelSelector, ListenAddress, Scope, parse_certificate_validity, parse_host, parse_image,
-    parse_lease_duration, parse_namespace, parse_object_name, parse_progress_deadline, parse_shutdown_timeout,
+    ClusterDomain, LabelSelector, ListenAddress, Scope, parse_certificate_validity, parse_duration, parse_host,
+    parse_image, parse_lease_duration, parse_namespace, parse_object_name, parse_progress_deadline,
+    parse_shutdown_timeout,
 };
 
 /// The flags of `run`, each parsed to its own type.
@@ -92,6 +93,18 @@ pub struct RunArguments {
         help_heading = "Engines"
     )]
     pub(crate) rollout_progress_deadline: Duration,
+
+    /// How long after a switch gateways may still send queries to the old generation; its running queries are counted after
+    /// that, for example 10s
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_SWITCH_NOTICE", hide_env_values = true,
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = parse_duration,
+        help_heading = "Engines"
+    )]
+    pub(crate) switch_notice: Duration,
 
     /// Default image of engines, if neither the engine nor its class sets one
     #[arg(

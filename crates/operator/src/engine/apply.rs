@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::reconciler::{EngineReconciler, Planned};
+use super::refused_deletes::RefusedDeletes;
 use super::state::State;
 
 /// What became of the writes of a plan.
@@ -30,6 +31,8 @@ pub(super) struct EngineWriteOutcome {
     pub(super) engine: FireboltEngine,
     /// Whether `spec.replicas` was written.
     pub(super) scaled: bool,
+    /// The first delete that the API server rejected. It prevents nothing else; the next reconcile reports it.
+    pub(super) refused_delete: Option<ReconcileError>,
     /// Why the writes were not completed, if they were not.
     pub(super) failure: Option<WriteFailure>,
 }
@@ -43,7 +46,7 @@ pub(super) struct WriteFailure {
 
 impl EngineReconciler {
     /// Makes the writes of a plan in its order, up to the first failure, and the status last. If the API server rejects an
-    /// object, the conditions say so at once.
+    /// object, the conditions say so at once. All deletes are attempted.
     pub(super) async fn apply(
         &self,
         engine: &FireboltEngine,
@@ -53,11 +56,13 @@ impl EngineReconciler {
         let mut apply = Apply {
             writer: Writer::new(&self.shared.access, engine.clone(), &mut state.expectations),
             backoff: &mut state.backoff,
+            refused_deletes: &mut state.own.refused_deletes,
             planned,
             scaled: false,
+            refused_delete: None,
         };
         let done = apply.all().await;
-        let (after, scaled) = (apply.writer.into_owner(), apply.scaled);
+        let (after, scaled, refused_delete) = (apply.writer.into_owner(), apply.scaled, apply.refused_delete);
         if planned.plan.status.is_some() {
             state.own.status_written = Some(Instant::now());
         }
@@ -65,6 +70,7 @@ impl EngineReconciler {
             return EngineWriteOutcome {
                 engine: after,
                 scaled,
+                refused_delete,
                 failure: None,
             };
         };
@@ -75,6 +81,7 @@ impl EngineReconciler {
         EngineWriteOutcome {
             engine: after,
             scaled,
+            refused_delete,
             failure: Some(WriteFailure { error, events }),
         }
     }
@@ -113,8 +120,10 @@ impl EngineReconciler {
 struct Apply<'a> {
     writer: Writer<'a, FireboltEngine>,
     backoff: &'a mut Backoff,
+    refused_deletes: &'a mut RefusedDeletes,
     planned: &'a Planned,
     scaled: bool,
+    refused_delete: Option<ReconcileError>,
 }
 
 impl Apply<'_> {
@@ -139,10 +148,13 @@ impl Apply<'_> {
         match write {
             EngineWrite::AddFinalizer => self.writer.set_finalizer(Finalizer::Engine.key(), true).await,
             EngineWrite::RemoveFinalizer => self.writer.set_finalizer(Finalizer::Engine.key(), false).await,
-            EngineWrite::ApplyConfigMap { generation } => {
+            EngineWrite::ApplyConfigMap { generation, copy_of } => {
                 let children = observed.generations.get(generation);
                 let live = children.and_then(|children| children.config_map.as_ref());
-                let rendered = render::config_map(effective, *generation);
+                let rendered = match copy_of.map(|of| self.planned.snapshot.objects.config_map(&effective.name, of)) {
+                    None => render::config_map(effective, *generation),
+                    Some(of) => render::copied_config_map(effective, *generation, &of.cloned().unwrap_or_default()),
+                };
                 self.put(rendered, live.map(|child| &child.meta)).await
             }
             EngineWrite::ApplyHeadlessService { generation } => {
@@ -159,11 +171,25 @@ impl Apply<'_> {
                 rendered.metadata.resource_version = version.and_then(ResourceExt::resource_version);
                 self.put(rendered, live).await
             }
-            EngineWrite::CreateStatefulSet { generation } => {
-                let rendered = render::stateful_set(effective, *generation);
+            EngineWrite::CreateStatefulSet { generation, copy_of } => {
+                let of = copy_of.and_then(|of| self.planned.snapshot.objects.stateful_set(&effective.name, of));
+                let rendered = match of {
+                    None => render::stateful_set(effective, *generation),
+                    Some(of) => render::copied_stateful_set(effective, *generation, of),
+                };
                 self.put(rendered, None).await
             }
-            EngineWrite::Delete(object) => self.delete(object).await,
+            EngineWrite::Delete(object) => {
+                let deleted = self.delete(object).await;
+                self.refused_deletes.note(object, &deleted);
+                match deleted {
+                    Err(error) if error.rejected_write().is_some() => {
+                        self.refused_delete.get_or_insert(error);
+                        Ok(())
+                    }
+                    deleted => deleted,
+                }
+            }
             EngineWrite::SetReplicas {
                 from: _,
                 to,

@@ -15,6 +15,7 @@ mod metrics;
 mod observe;
 mod reconcile;
 mod reconciler;
+mod refused_deletes;
 mod report;
 mod state;
 pub(crate) mod triggers;

@@ -27,7 +27,7 @@ impl Reconciler for EngineReconciler {
             };
             let desired = desired(engine, &snapshot.references, &settings.defaults, &settings.bounds);
             let observed = compare(engine, &desired, &snapshot);
-            let limits = state.own.begin_plan(&desired, state.drift.delay());
+            let limits = state.own.begin_plan(&desired, &snapshot.objects, state.drift.delay());
             let input = self.input(engine, &desired, &observed, snapshot.at, limits);
             let plan = plan(&input);
             match plan.reads_needed(&input, snapshot.reads) {

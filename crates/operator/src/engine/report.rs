@@ -32,6 +32,7 @@ impl EngineReconciler {
         let EngineWriteOutcome {
             engine: after,
             scaled,
+            refused_delete,
             failure,
         } = applied;
         let plan = &planned.plan;
@@ -55,10 +56,13 @@ impl EngineReconciler {
         self.measure_wake(&after, planned);
         let assignment = probe::assignment(&after, &planned.desired, state.own.unrouted_since.is_some());
         self.probes.assign(&ObjectKey::of(before), assignment);
+        if let Some(error) = refused_delete {
+            return Ok(Outcome::Rejected(error));
+        }
         Ok(Outcome::Done {
             requeue_after: plan.requeue_after,
             throttle: plan.throttle,
-            rejected: state.own.rejection.is_some(),
+            rejected: state.own.rejection.is_some() || !state.own.refused_deletes.is_empty(),
             corrected_drift: plan.corrects_drift(),
         })
     }

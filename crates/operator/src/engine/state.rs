@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use firebolt_api::{EnginePhase, FireboltEngine};
+use firebolt_core::compare::engine::EngineObjects;
 use firebolt_core::desired::engine::DesiredEngine;
-use firebolt_core::plan::engine::{Gate, GateCause, Limits, Rejected, StatefulSetWarning};
+use firebolt_core::plan::engine::{Gate, GateCause, Limits, RefusedDelete, Rejected, StatefulSetWarning};
 use firebolt_runtime::ReconcileError;
 use firebolt_runtime::reconciler::{ObjectState, RejectionBackoff};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::refused_deletes::RefusedDeletes;
 use crate::events::rejection;
 
 /// How often a status is written of which only the wording is new.
@@ -25,6 +27,10 @@ pub(super) struct EngineState {
     pub(super) unrouted_since: Option<Timestamp>,
     /// What the API server rejected last.
     pub(super) rejection: Option<Rejection>,
+    /// The deletes that the API server rejected.
+    pub(super) refused_deletes: RefusedDeletes,
+    /// The same, as the last plan got them.
+    refused_for_plan: Vec<RefusedDelete>,
     /// Since when the engine has been in its phase, if this process saw the beginning.
     pub(super) phase: Option<(EnginePhase, Instant)>,
     /// When a status was last written.
@@ -46,7 +52,7 @@ pub(super) struct ListedWarning {
 /// A rendering that the API server rejected.
 #[derive(Debug)]
 pub(super) struct Rejection {
-    template_hash: String,
+    identity: String,
     /// The gate that is closed because of it.
     gate: Gate,
     backoff: RejectionBackoff,
@@ -62,11 +68,18 @@ impl EngineState {
 
     /// A plan is about to be made: drops the rejection of another rendering, and notes whether the plan may send a rejected
     /// one again. Returns what the plan is limited to. `drift`: the delay after a reconcile that corrects drift.
-    pub(super) fn begin_plan(&mut self, desired: &DesiredEngine, drift: Option<Duration>) -> Limits<'_> {
-        let rendered = desired.generation.as_ref().ok();
+    pub(super) fn begin_plan(
+        &mut self,
+        desired: &DesiredEngine,
+        objects: &EngineObjects,
+        drift: Option<Duration>,
+    ) -> Limits<'_> {
+        self.refused_deletes.retain(objects);
+        self.refused_for_plan = self.refused_deletes.for_plan();
+        let identity = identity(desired);
         // Another rendering is sent at once.
         self.rejection
-            .take_if(|rejection| rendered.is_none_or(|rendered| rendered.template_hash != rejection.template_hash));
+            .take_if(|rejection| identity.as_ref() != Some(&rejection.identity));
         let remaining = self
             .rejection
             .as_ref()
@@ -81,7 +94,7 @@ impl EngineState {
                 .as_ref()
                 .zip(remaining)
                 .map(|(rejection, retry_after)| Rejected {
-                    template_hash: &rejection.template_hash,
+                    identity: &rejection.identity,
                     gate: &rejection.gate,
                     retry_after,
                 }),
@@ -89,6 +102,8 @@ impl EngineState {
                 WORDING_INTERVAL.saturating_sub(written.elapsed())
             }),
             drift,
+            adopts_rendering: false,
+            refused_deletes: &self.refused_for_plan,
         }
     }
 
@@ -100,11 +115,11 @@ impl EngineState {
             cause: GateCause::WriteRefused,
             message: rejection(&rejected, "the engine or its class"),
         };
-        if let Ok(rendered) = &desired.generation {
+        if let Some(identity) = identity(desired) {
             let before = self.rejection.take();
-            let before = before.filter(|before| before.template_hash == rendered.template_hash);
+            let before = before.filter(|before| before.identity == identity);
             self.rejection = Some(Rejection {
-                template_hash: rendered.template_hash.clone(),
+                identity,
                 gate: gate.clone(),
                 backoff: RejectionBackoff::after(before.map(|before| before.backoff)),
                 may_be_sent: false,
@@ -117,6 +132,12 @@ impl EngineState {
     pub(super) fn accepted(&mut self) {
         self.rejection.take_if(|rejection| rejection.may_be_sent);
     }
+}
+
+/// Identifies what would be rendered now.
+fn identity(desired: &DesiredEngine) -> Option<String> {
+    let rendered = desired.generation.as_ref().ok()?;
+    Some(rendered.identity(desired.effective.replicas))
 }
 
 #[cfg(test)]

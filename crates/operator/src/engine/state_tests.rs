@@ -10,8 +10,10 @@ fn desired() -> DesiredEngine {
         effective: resolve(&FireboltEngine::default(), None, &facts(), &defaults()),
         generation: Ok(Desired {
             template_hash: "f".to_owned(),
-            auto_stop: None,
+            rendering_hash: String::new(),
         }),
+        auto_stop: None,
+        instance: Ok(()),
         drain: DrainSettings {
             waits: true,
             interval: Duration::from_secs(5),
@@ -22,7 +24,7 @@ fn desired() -> DesiredEngine {
 
 /// How long the rendering is not sent again.
 fn retry_after(state: &mut EngineState, desired: &DesiredEngine) -> Option<Duration> {
-    let rejected = state.begin_plan(desired, None).rejected;
+    let rejected = state.begin_plan(desired, &EngineObjects::default(), None).rejected;
     rejected.map(|rejected| rejected.retry_after)
 }
 
@@ -40,12 +42,21 @@ fn the_time_without_route_starts_at_the_first_observation_and_every_other_resets
 #[tokio::test(start_paused = true)]
 async fn another_wording_has_to_wait_after_a_status() {
     let mut state = EngineState::default();
-    assert_eq!(state.begin_plan(&desired(), None).wording, Duration::ZERO);
+    assert_eq!(
+        state.begin_plan(&desired(), &EngineObjects::default(), None).wording,
+        Duration::ZERO
+    );
     state.status_written = Some(Instant::now());
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(state.begin_plan(&desired(), None).wording, Duration::from_secs(1));
+    assert_eq!(
+        state.begin_plan(&desired(), &EngineObjects::default(), None).wording,
+        Duration::from_secs(1)
+    );
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(state.begin_plan(&desired(), None).wording, Duration::ZERO);
+    assert_eq!(
+        state.begin_plan(&desired(), &EngineObjects::default(), None).wording,
+        Duration::ZERO
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +75,7 @@ async fn a_rejected_rendering_is_sent_again_later() {
     let left = retry_after(&mut state, &desired()).expect("a delay");
     assert_eq!(
         state
-            .begin_plan(&desired(), None)
+            .begin_plan(&desired(), &EngineObjects::default(), None)
             .rejected
             .map(|rejected| rejected.gate.clone()),
         Some(gate)

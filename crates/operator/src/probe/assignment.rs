@@ -55,13 +55,7 @@ pub(crate) fn assignment(engine: &FireboltEngine, desired: &DesiredEngine, unrou
             Some(assignment(Purpose::Drain, old, desired.drain.interval))
         }
         EnginePhase::Stable => {
-            let policy = desired
-                .generation
-                .as_ref()
-                .ok()?
-                .auto_stop
-                .as_ref()
-                .filter(|policy| policy.enabled)?;
+            let policy = desired.auto_stop.as_ref().filter(|policy| policy.enabled)?;
             Some(assignment(
                 Purpose::Activity,
                 status.active_generation,
@@ -154,9 +148,11 @@ mod tests {
         let policy = json!({ "enabled": enabled, "activeReplicas": 1, "pollInterval": "7s" });
         let generation = Desired {
             template_hash: String::new(),
-            auto_stop: Some(serde_json::from_value(policy).unwrap()),
+            rendering_hash: String::new(),
         };
         DesiredEngine {
+            auto_stop: Some(serde_json::from_value(policy).unwrap()),
+            instance: Ok(()),
             effective: resolve(&FireboltEngine::default(), None, &facts(), &defaults()),
             generation: Ok(generation),
             drain: DrainSettings {

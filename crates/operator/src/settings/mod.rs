@@ -39,6 +39,8 @@ pub struct Settings {
     pub bounds: Bounds,
     /// How long a generation may take to become ready before that is reported.
     pub(crate) rollout_progress_deadline: Duration,
+    /// How long gateways may send queries to the old generation after a switch.
+    pub(crate) switch_notice: Duration,
     /// Number of concurrent reconciles per kind.
     pub workers: u16,
     /// The name of this replica.
@@ -135,7 +137,8 @@ pub(crate) fn parse_progress_deadline(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
+/// The value parser of durations that may be zero.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     text.parse::<firebolt_api::Duration>()
         .map(|duration| duration.get())
         .map_err(|error| error.to_string())

@@ -64,19 +64,19 @@ impl AutoStopDecision {
 
 /// The policy, if there is one and it is enabled.
 pub(super) fn enabled<'a>(input: &Input<'a>) -> Option<&'a AutoStop> {
-    let desired = input.desired.as_ref().ok()?;
-    desired.auto_stop.as_ref().filter(|policy| policy.enabled)
+    input.auto_stop.filter(|policy| policy.enabled)
 }
 
-/// Decides for a stable or stopped engine. `None` if no policy is enabled, and while rendering is blocked, because the
-/// policy is then not known for sure.
+/// Decides for a stable or stopped engine. `None` if no policy is enabled. Without its instance an engine can be stopped, but
+/// a wake request waits.
 pub(super) fn decide(input: &Input, progress: Progress) -> Option<AutoStopDecision> {
     let facts = AutoStopFacts::new(input, progress, enabled(input)?);
     let choice = RULES
         .iter()
         .find_map(|rule| rule(&facts))
         .unwrap_or_else(|| otherwise(&facts));
-    Some(facts.decision(&choice))
+    let grows = choice.scale.is_some_and(|to| to > input.replicas());
+    (!grows || input.instance.is_ok()).then(|| facts.decision(&choice))
 }
 
 /// Cancels a stop that is still being announced: a query that arrives now would otherwise have to wait for the stop and

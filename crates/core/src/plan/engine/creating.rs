@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use firebolt_api::EnginePhase;
 
-use super::input::{Desired, Input};
+use super::drift::{Target, drift, target};
+use super::input::Input;
 use super::output::EngineWrite;
-use super::phase::{Transition, drift, repair, route};
+use super::phase::{Transition, repair, route};
 use super::progress::Progress;
 use super::{auto_stop, notice};
 
@@ -20,6 +21,7 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
     }
     if let Some(route) = before
         .active
+        .filter(|&active| !stays_withdrawn(input, active))
         .and_then(|active| route(input, active, Some(before.current)))
     {
         // The route is repaired first, and alone: the generation that it selects is neither abandoned nor swept,
@@ -29,19 +31,17 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
             ..Transition::stay(before, vec![route])
         };
     }
-    let Ok(desired) = input.desired else {
+    let Some(target) = target(input, before) else {
         return Transition::stay(before, Vec::new());
     };
-    if let Some(why) = cause_to_abandon(input, desired, before) {
+    if let Some(why) = cause_to_abandon(input, &target, before) {
         return abandon(input, before, why);
     }
-    let mut writes = repair(input, before.current);
-    if seen.stateful_set.is_none() {
-        // After its ConfigMap and its headless Service, which every pod needs at its start.
-        writes.push(EngineWrite::CreateStatefulSet {
-            generation: before.current,
-        });
-    }
+    let writes = if seen.stateful_set.is_some() {
+        repair(input, before.current)
+    } else {
+        creation(input, &target, before.current)
+    };
     if let Some(remaining) = notice::remaining(input, before.current) {
         return Transition {
             requeue_after: Some(remaining),
@@ -59,6 +59,29 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
         requeue_after: until_deadline(input, before),
         ..Transition::stay(before, writes)
     }
+}
+
+/// The objects of a generation, in the order of their dependencies: every pod needs the configuration and the headless Service
+/// at its start.
+fn creation(input: &Input, target: &Target, generation: i64) -> Vec<EngineWrite> {
+    let Target { copy_of, .. } = *target;
+    let mut writes = match copy_of {
+        None => repair(input, generation),
+        // What may be there was rendered for other pods.
+        Some(_) => vec![
+            EngineWrite::ApplyConfigMap { generation, copy_of },
+            EngineWrite::ApplyHeadlessService { generation },
+        ],
+    };
+    writes.push(EngineWrite::CreateStatefulSet { generation, copy_of });
+    writes
+}
+
+/// A stop was called off while the old generation was draining, and some of its pods are not ready: queries stay held until
+/// all of them are, or until the next generation is ready.
+fn stays_withdrawn(input: &Input, active: i64) -> bool {
+    let routed = input.routed_to().filter(|&routed| routed != active);
+    routed.is_some_and(|routed| input.generation(routed).has_no_replicas()) && !input.generation(active).all_ready()
 }
 
 fn takes_over(input: &Input, current: i64) -> String {
@@ -92,10 +115,9 @@ fn abandon(input: &Input, before: Progress, cause: String) -> Transition {
 }
 
 /// A generation that does not match the desired state is not patched: its pods may have read outdated configuration.
-fn cause_to_abandon(input: &Input, desired: &Desired, before: Progress) -> Option<String> {
-    let seen = input.generation(before.current);
-    let begun = seen.stateful_set.is_some() || seen.name_taken();
-    begun.then(|| drift(input, desired, before.current)).flatten()
+fn cause_to_abandon(input: &Input, target: &Target, before: Progress) -> Option<String> {
+    let begun = input.generation(before.current).stateful_set.is_some() || input.name_taken(before.current);
+    begun.then(|| drift(input, target, before.current)).flatten()
 }
 
 /// Time until the progress deadline, if it is in the future.
@@ -115,9 +137,15 @@ mod tests {
     use crate::plan::engine::fixture::{engine, route_to};
 
     const ALL: [EngineWrite; 3] = [
-        EngineWrite::ApplyConfigMap { generation: 0 },
+        EngineWrite::ApplyConfigMap {
+            generation: 0,
+            copy_of: None,
+        },
         EngineWrite::ApplyHeadlessService { generation: 0 },
-        EngineWrite::CreateStatefulSet { generation: 0 },
+        EngineWrite::CreateStatefulSet {
+            generation: 0,
+            copy_of: None,
+        },
     ];
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use firebolt_api::condition::EngineReason;
 use firebolt_api::key::Finalizer;
 
+use super::cleanup;
 use super::input::Input;
 use super::output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};
 use super::status;
@@ -61,10 +61,13 @@ pub(super) fn plan(input: &Input) -> Plan {
             EngineObjectKind::ConfigMap => false,
         });
     let held = held_by_others(&objects);
-    let events: Vec<PlannedEvent> = held
+    let mut events: Vec<PlannedEvent> = held
         .iter()
         .map(|held| PlannedEvent::warning(EXTERNAL_FINALIZER, held))
         .collect();
+    if let Some((reason, message)) = cleanup::problem(input) {
+        events.push(PlannedEvent::warning(<&str>::from(reason), message));
+    }
     let stage = [first, then]
         .into_iter()
         .find(|stage| stage.iter().any(|seen| blocks_deletion(seen)));
@@ -74,7 +77,7 @@ pub(super) fn plan(input: &Input) -> Plan {
             .filter(|(_, _, meta)| !meta.terminating)
             .map(delete)
             .collect();
-        let status = status::deleting(input, EngineReason::ExternalFinalizer, &held);
+        let status = status::deleting(input, &held);
         return Plan {
             writes,
             status,
@@ -84,7 +87,7 @@ pub(super) fn plan(input: &Input) -> Plan {
         };
     }
     // Reported before the finalizer is removed: afterwards there is no object left to report it on.
-    match status::deleting(input, EngineReason::ExternalFinalizer, &held) {
+    match status::deleting(input, &held) {
         Some(status) => Plan {
             status: Some(status),
             events,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use firebolt_api::EnginePhase;
 
+use super::auto_stop;
 use super::input::{Drain, DrainSample, Input};
 use super::phase::{Transition, repair_serving, undo_switch};
 use super::progress::Progress;
@@ -15,10 +16,11 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
             "There is no old generation to drain.",
         );
     };
-    if let Some(undone) = undo_switch(input, before, old) {
+    if let Some(undone) = undo_switch(input, before, old).or_else(|| resume(input, before, old)) {
         return undone;
     }
     let writes = repair_serving(input, before);
+    let auto_stop = auto_stop::call_off(input, before).filter(|_| stops(input, before));
     if input.routed_to() == Some(old) {
         // It still receives new queries: whatever was counted, it is not drained.
         let requeue_after = if writes.is_empty() {
@@ -39,8 +41,27 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
     }
     Transition {
         requeue_after: Some(input.drain.interval),
+        auto_stop,
         ..Transition::stay(before, writes)
     }
+}
+
+/// The newest generation has no pods: the engine is on its way to be stopped.
+fn stops(input: &Input, before: Progress) -> bool {
+    input.generation(before.current).has_no_replicas()
+}
+
+/// Pods are wanted again while the last ones finish their queries: the old generation becomes active again, so that the route
+/// goes back to it, and the next generation is started beside it. However long a query runs, it keeps no engine unavailable.
+fn resume(input: &Input, before: Progress, old: i64) -> Option<Transition> {
+    let wanted = stops(input, before) && input.replicas() > 0;
+    let resumed = Progress {
+        active: Some(old),
+        draining: None,
+        ..before.next_generation()
+    };
+    let cause = || format!("`spec.replicas` changed from 0 to {}", input.replicas());
+    (wanted && input.generation(old).live_set().is_some()).then(|| Transition::roll_out(resumed, cause()))
 }
 
 /// Why the old generation can be deleted, if it can.
@@ -64,10 +85,10 @@ fn drained(input: &Input, old: i64) -> Option<String> {
     counted.then(|| format!("Generation {old} has finished its queries."))
 }
 
-/// The sample, if it was taken after the switch. One that began earlier may have scraped a pod that still received
-/// queries afterwards.
+/// The sample, if it was taken after the switch and after all gateways have observed it. One that began earlier may have
+/// scraped a pod that received queries afterwards.
 pub(super) fn counting_sample<'a>(input: &Input<'a>, old: i64) -> Option<&'a DrainSample> {
-    let since = input.observed.unrouted_since?;
+    let since = input.observed.unrouted_since?.checked_add(input.switch_notice).ok()?;
     let sample = input.observed.drain.as_ref()?;
     (sample.generation == old && sample.began >= since).then_some(sample)
 }
@@ -78,7 +99,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::plan::engine::fixture::{Case, engine, minutes_ago, route_to};
+    use crate::plan::engine::fixture::{Case, SWITCH_NOTICE, engine, minutes_ago, now, route_to};
     use crate::plan::engine::{EngineWrite, GateCause, Pods};
 
     fn draining() -> Case {
@@ -124,6 +145,79 @@ mod tests {
         assert_eq!(unknown.status().phase, Some(Draining));
     }
 
+    /// Gateways may still send queries to the old generation for a while after the switch, and a count must not miss them.
+    #[test]
+    fn a_count_that_began_before_the_end_of_the_switch_notice_is_ignored() {
+        let counted_after = |seconds: i64| {
+            let counted = draining().counted(0, Drain::Drained);
+            counted.but(|case| {
+                let since = case.observed.unrouted_since.unwrap();
+                case.observed.drain.as_mut().unwrap().began = since + jiff::SignedDuration::from_secs(seconds);
+            })
+        };
+        let notice = i64::try_from(SWITCH_NOTICE.as_secs()).unwrap();
+        assert_eq!(counted_after(notice - 1).status().phase, Some(Draining));
+        assert_eq!(counted_after(notice).status().phase, Some(Cleaning));
+    }
+
+    /// Generation 0 runs a long query, generation 1 has no pods and is routed.
+    fn stopping() -> Case {
+        let case = engine("a").complete(0).replicas(0).serving(1).at(Draining);
+        case.counted(0, Drain::Busy(1))
+    }
+
+    #[test]
+    fn pods_that_are_wanted_again_during_a_stop_make_the_old_generation_active_and_start_the_next_one() {
+        for case in [stopping(), stopping().counted(0, failed())] {
+            let wanted = case.replicas(3);
+            let status = wanted.status();
+            assert_eq!((status.phase, status.current_generation), (Some(Creating), 2));
+            assert_eq!((status.active_generation, status.draining_generation), (0, None));
+            assert_eq!(
+                status.rollout_cause.as_deref(),
+                Some("`spec.replicas` changed from 0 to 3")
+            );
+            let next = wanted.reported();
+            assert_eq!(next.plan().writes, [route_to(0)], "the route goes back at once");
+        }
+    }
+
+    #[test]
+    fn a_route_stays_away_from_an_old_generation_of_which_a_pod_is_missing() {
+        let partly = stopping().but(|case| case.observed.generations.get_mut(&0).unwrap().pods.ready = 1);
+        let next = partly.replicas(2).reported();
+        let routes = |case: &Case| {
+            case.plan()
+                .writes
+                .iter()
+                .any(|write| matches!(write, EngineWrite::ApplyRoutingService { .. }))
+        };
+        assert!(!routes(&next), "{:?}", next.plan().writes);
+        let whole = next.but(|case| case.observed.generations.get_mut(&0).unwrap().pods.ready = 2);
+        assert!(routes(&whole));
+    }
+
+    #[test]
+    fn a_wake_request_during_the_drain_of_a_stop_scales_up() {
+        let asleep = stopping().auto_stop(&[]);
+        let grows = |case: &Case| {
+            case.plan()
+                .writes
+                .iter()
+                .any(|write| matches!(write, EngineWrite::SetReplicas { from: 0, to: 3, .. }))
+        };
+        assert!(!grows(&asleep));
+        assert!(grows(&asleep.woken(&now().to_string())));
+        let rolling = draining().auto_stop(&[]).replicas(1).woken(&now().to_string());
+        assert!(!grows(&rolling), "only while the engine stops");
+    }
+
+    #[test]
+    fn without_the_old_generation_a_stop_ends_first() {
+        let gone = stopping().lost_set(0).replicas(2);
+        assert_eq!(gone.status().phase, Some(Cleaning));
+    }
+
     #[test]
     fn the_next_count_is_due_at_the_drain_interval() {
         let busy = draining().counted(0, Drain::Busy(2)).reported();
@@ -150,7 +244,13 @@ mod tests {
         let case = draining().lost_config(1).unrouted();
         assert_eq!(
             case.plan().writes,
-            [EngineWrite::ApplyConfigMap { generation: 1 }, route_to(1)]
+            [
+                EngineWrite::ApplyConfigMap {
+                    generation: 1,
+                    copy_of: None,
+                },
+                route_to(1)
+            ]
         );
         let drained = case.clone().counted(0, Drain::Drained);
         assert_eq!(drained.plan().writes, case.plan().writes);

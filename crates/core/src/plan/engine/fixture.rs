@@ -12,9 +12,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, EngineWrite, Gate, GateCause, Generation,
-    Input, Limits, Observed, Plan, Pods, Routing, StatefulSet, plan,
+    Input, Limits, Observed, Plan, Pods, RefusedDelete, Routing, StatefulSet, plan,
 };
 use crate::plan::{Meta, ObservedChild};
+
+/// How long gateways may send queries to the old generation.
+pub(crate) const SWITCH_NOTICE: Duration = Duration::from_secs(10);
 
 /// A Monday.
 pub(crate) const NOW: &str = "2026-11-16T12:00:00Z";
@@ -35,6 +38,10 @@ pub(crate) fn route_to(generation: i64) -> EngineWrite {
 pub(crate) struct Case {
     pub engine: FireboltEngine,
     pub desired: Result<Desired, Gate>,
+    pub auto_stop: Option<AutoStop>,
+    pub instance: Result<(), String>,
+    pub refused_deletes: Vec<RefusedDelete>,
+    pub adopts_rendering: bool,
     pub drain: DrainSettings,
     pub observed: Observed,
     pub now: Timestamp,
@@ -52,8 +59,12 @@ pub(crate) fn engine(name: &str) -> Case {
         engine,
         desired: Ok(Desired {
             template_hash: "same".to_owned(),
-            auto_stop: None,
+            rendering_hash: "rendered".to_owned(),
         }),
+        auto_stop: None,
+        instance: Ok(()),
+        refused_deletes: Vec::new(),
+        adopts_rendering: false,
         drain: DrainSettings {
             waits: true,
             interval: Duration::from_secs(5),
@@ -77,10 +88,17 @@ impl Case {
         Input {
             engine: &self.engine,
             desired: &self.desired,
+            auto_stop: self.auto_stop.as_ref(),
+            instance: self.instance.as_ref().map(|()| ()).map_err(String::as_str),
             drain: self.drain,
             progress_deadline: Duration::from_mins(15),
+            switch_notice: SWITCH_NOTICE,
             observed: &self.observed,
-            limits: Limits::default(),
+            limits: Limits {
+                adopts_rendering: self.adopts_rendering,
+                refused_deletes: &self.refused_deletes,
+                ..Limits::default()
+            },
             now: self.now,
         }
     }
@@ -124,10 +142,11 @@ impl Case {
 
     pub(super) fn gate(self, cause: GateCause) -> Self {
         self.but(|case| {
-            case.desired = Err(Gate {
-                cause,
-                message: format!("{cause:?}: correct it."),
-            });
+            let message = format!("{cause:?}: correct it.");
+            if cause == GateCause::InstanceNotReady {
+                case.instance = Err(message.clone());
+            }
+            case.desired = Err(Gate { cause, message });
         })
     }
 
@@ -144,6 +163,7 @@ impl Case {
                     meta: meta(format!("set-{number}")),
                     template_hash: Some("same".to_owned()),
                     tampered: false,
+                    outdated: Vec::new(),
                     changes: Vec::new(),
                     replicas,
                     created: minutes_ago(5),
@@ -291,22 +311,12 @@ impl Case {
                 poll_interval: "1m".parse().unwrap(),
                 schedule: windows.collect(),
             };
-            if let Ok(desired) = &mut case.desired {
-                desired.auto_stop = Some(policy);
-            }
+            case.auto_stop = Some(policy);
         })
     }
 
     pub(super) fn idle_replicas(self, replicas: i32) -> Self {
-        self.but(|case| {
-            if let Ok(Desired {
-                auto_stop: Some(policy),
-                ..
-            }) = &mut case.desired
-            {
-                policy.idle_replicas = replicas;
-            }
-        })
+        self.but(|case| case.auto_stop.as_mut().unwrap().idle_replicas = replicas)
     }
 
     pub(super) fn woken(self, requested: &str) -> Self {

@@ -24,10 +24,16 @@ pub struct Input<'a> {
     pub engine: &'a FireboltEngine,
     /// The desired state, or why nothing can be rendered at present.
     pub desired: &'a Result<Desired, Gate>,
+    /// The auto-stop policy, if there is one and it is known: it does not depend on what can be rendered.
+    pub auto_stop: Option<&'a AutoStop>,
+    /// Whether the engine can use its instance, or why it cannot.
+    pub instance: Result<(), &'a str>,
     /// How an old generation is drained. Known even while rendering is blocked: a rollout in progress is completed.
     pub drain: DrainSettings,
     /// How long a generation may take to become ready before this is reported.
     pub progress_deadline: Duration,
+    /// How long gateways may still send queries to the old generation after the switch.
+    pub switch_notice: Duration,
     /// The observed state of the cluster.
     pub observed: &'a Observed,
     /// What earlier reconciles limit this one to.
@@ -47,26 +53,52 @@ pub struct Limits<'a> {
     /// How long the next reconcile has to wait if this one corrects drift; `None` unless drift was corrected often lately,
     /// because another client keeps changing it back.
     pub drift: Option<Duration>,
+    /// The engine may adopt the rendering of this version of the operator now, without a change of its own.
+    pub adopts_rendering: bool,
+    /// The deletes that the API server rejected.
+    pub refused_deletes: &'a [RefusedDelete],
+}
+
+/// A delete that the API server rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedDelete {
+    /// The object, such as `Service a-g0-hl`.
+    pub object: String,
+    /// Its UID.
+    pub uid: String,
+    /// What the API server answered, without a full stop.
+    pub cause: String,
+    /// When it is sent again.
+    pub retry_after: Duration,
 }
 
 /// A rendering that the API server rejected.
 #[derive(Clone, Copy, Debug)]
 pub struct Rejected<'a> {
-    /// The hash of the rendering.
-    pub template_hash: &'a str,
+    /// The [identity](Desired::identity) of the rendering.
+    pub identity: &'a str,
     /// The gate that is closed because of it.
     pub gate: &'a Gate,
     /// When it is sent again.
     pub retry_after: Duration,
 }
 
-/// The desired state, as resolved from engine, class, instance and operator defaults.
-#[derive(Clone, Debug, PartialEq)]
+/// The desired state, as resolved from engine, class, instance and operator defaults. The number of replicas is that of the
+/// engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
-    /// Identifies the rendered generation: two rendered generations are equal if and only if their hashes are.
+    /// Identifies what users said: another hash starts a generation.
     pub template_hash: String,
-    /// The auto-stop policy, if there is one.
-    pub auto_stop: Option<AutoStop>,
+    /// Identifies how this version of the operator renders it: another hash alone starts none.
+    pub rendering_hash: String,
+}
+
+impl Desired {
+    /// Identifies the rendered objects with this number of replicas.
+    #[must_use]
+    pub fn identity(&self, replicas: i32) -> String {
+        format!("{}/{}/{replicas}", self.template_hash, self.rendering_hash)
+    }
 }
 
 /// Why nothing can be rendered at present.
@@ -122,6 +154,19 @@ pub struct Observed {
     pub warning: Option<StatefulSetWarning>,
     /// Why the pods of the current generation are not ready, one sentence each.
     pub pod_causes: Vec<String>,
+    /// The objects of the engine that are being deleted.
+    pub deletions: Vec<Deletion>,
+}
+
+/// An object of the engine that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// The object, such as `StatefulSet a-g0`.
+    pub object: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// The finalizers of other controllers, which may be what it waits for.
+    pub finalizers: Vec<String>,
 }
 
 /// The objects of one generation.
@@ -144,8 +189,10 @@ pub struct StatefulSet {
     pub meta: Meta,
     /// The template hash that was recorded when it was created.
     pub template_hash: Option<String>,
-    /// Whether a rendered field has another value now.
+    /// Whether a field has another value than was rendered.
     pub tampered: bool,
+    /// The parts that this version of the operator renders differently, for the same inputs of users.
+    pub outdated: Vec<&'static str>,
     /// What changed since it was rendered, as in "`spec.storage` changed". The first ones are described, the others only
     /// counted. Empty if that is unknown, and as long as it is current.
     pub changes: Vec<String>,
@@ -286,7 +333,7 @@ impl Generation {
     }
 
     /// An object that the engine does not own has the name of one of its objects.
-    pub(super) fn name_taken(&self) -> bool {
+    fn has_foreign_object(&self) -> bool {
         let set = self.stateful_set.as_ref().map(|set| &set.meta);
         let children = [&self.config_map, &self.headless_service].map(|child| child.as_ref().map(|child| &child.meta));
         [set].into_iter().chain(children).flatten().any(|meta| !meta.owned)
@@ -304,6 +351,17 @@ impl<'a> Input<'a> {
 
     pub(super) fn generation(&self, number: i64) -> &'a Generation {
         self.observed.generations.get(&number).unwrap_or(Generation::NONE)
+    }
+
+    /// Whether another object has the name of an object of this generation: that of another owner, or of a generation so old
+    /// that the names have started again.
+    pub(super) fn name_taken(&self, number: i64) -> bool {
+        let name = self.names().stateful_set(number);
+        let others = self.observed.generations.keys().filter(|&&other| other != number);
+        self.generation(number).has_foreign_object()
+            || others
+                .into_iter()
+                .any(|&other| self.names().stateful_set(other) == name)
     }
 
     /// The generation that the routing Service selects, if the engine owns the Service.

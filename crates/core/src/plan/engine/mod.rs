@@ -29,9 +29,11 @@
 
 mod auto_stop;
 mod cleaning;
+mod cleanup;
 mod creating;
 mod delete;
 mod draining;
+mod drift;
 mod input;
 mod notice;
 mod output;
@@ -57,8 +59,8 @@ use firebolt_api::{EnginePhase, FireboltEngineStatus};
 
 pub use auto_stop::{CLOCK_SKEW, WAKE_IGNORED, WAKE_TTL};
 pub use input::{
-    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input, Limits,
-    Observed, Pods, Rejected, Routing, StatefulSet, StatefulSetWarning,
+    Activity, ActivitySample, Deletion, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input,
+    Limits, Observed, Pods, RefusedDelete, Rejected, Routing, StatefulSet, StatefulSetWarning,
 };
 pub use notice::STOP_NOTICE;
 pub use output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};

@@ -33,11 +33,13 @@ impl Plan {
         };
         let grave = self.writes.iter().any(|write| match write {
             EngineWrite::ApplyRoutingService { .. } | EngineWrite::Delete(_) | EngineWrite::RemoveFinalizer => true,
-            EngineWrite::AddFinalizer
-            | EngineWrite::ApplyConfigMap { .. }
-            | EngineWrite::ApplyHeadlessService { .. }
-            | EngineWrite::CreateStatefulSet { .. }
-            | EngineWrite::SetReplicas { .. } => false,
+            // Caches do not keep what is copied.
+            EngineWrite::ApplyConfigMap { copy_of, .. } | EngineWrite::CreateStatefulSet { copy_of, .. } => {
+                copy_of.is_some()
+            }
+            EngineWrite::AddFinalizer | EngineWrite::ApplyHeadlessService { .. } | EngineWrite::SetReplicas { .. } => {
+                false
+            }
         });
         let (was, becomes) = (phase(before), phase(self.status.as_ref()));
         // The next phases read live. A phase that they would revert immediately must not come from a stale cache.
@@ -102,6 +104,8 @@ pub enum EngineWrite {
     ApplyConfigMap {
         /// The generation.
         generation: i64,
+        /// The generation whose configuration it copies, for another number of nodes: nothing else can be rendered.
+        copy_of: Option<i64>,
     },
     /// Server-side apply of the headless Service of a generation.
     ApplyHeadlessService {
@@ -113,6 +117,8 @@ pub enum EngineWrite {
     CreateStatefulSet {
         /// The generation.
         generation: i64,
+        /// The generation whose pods it copies, in another number: nothing else can be rendered.
+        copy_of: Option<i64>,
     },
     /// Server-side apply of the routing Service.
     ApplyRoutingService {
@@ -120,7 +126,8 @@ pub enum EngineWrite {
         generation: i64,
     },
     /// Deletion of an object that this engine owns, with its UID as precondition. A StatefulSet is deleted with
-    /// foreground propagation: its pods first. An object that no longer exists is a success.
+    /// foreground propagation: its pods first. An object that no longer exists is a success. A delete that the API server
+    /// rejects does not prevent the writes after it.
     Delete(DeletedObject),
     /// A patch of `spec.replicas`, rejected if the value or the resourceVersion has changed since it was read: a
     /// concurrent edit of the user wins.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use firebolt_api::EnginePhase;
 
-use super::input::{Desired, Input, StatefulSet};
+use super::drift::matches_desired;
+use super::input::Input;
 use super::output::EngineWrite;
 use super::progress::Progress;
 use super::{auto_stop, notice};
@@ -60,44 +61,9 @@ pub(super) fn rollout_message(generation: i64, cause: &str) -> String {
     format!("Rolling out generation {generation}: {cause}.")
 }
 
-/// Why a generation does not match the desired state, if it does not.
-pub(super) fn drift(input: &Input, desired: &Desired, generation: i64) -> Option<String> {
-    let name = input.names().stateful_set(generation);
-    let seen = input.generation(generation);
-    if seen.name_taken() {
-        return Some(format!(
-            "an object that the engine does not own already uses a name of generation {generation}"
-        ));
-    }
-    let Some(set) = &seen.stateful_set else {
-        return Some(format!("StatefulSet {name} is missing"));
-    };
-    if set.meta.terminating {
-        return Some(format!("StatefulSet {name} is being deleted"));
-    }
-    if set.template_hash.as_ref() != Some(&desired.template_hash) {
-        return Some(changes(input, set));
-    }
-    set.tampered
-        .then(|| format!("StatefulSet {name} was modified by another client"))
-}
-
-/// The changes because of which a generation is outdated.
-fn changes(input: &Input, set: &StatefulSet) -> String {
-    // Replicas that another client changed are not those that were rendered.
-    let replicas = (!set.tampered && set.replicas != input.replicas())
-        .then(|| format!("`spec.replicas` changed from {} to {}", set.replicas, input.replicas()));
-    let changes: Vec<&str> = replicas.iter().chain(&set.changes).map(String::as_str).collect();
-    match changes.as_slice() {
-        [] => "the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade".to_owned(),
-        [only] => (*only).to_owned(),
-        [first, second] => format!("{first}, {second}"),
-        [first, second, rest @ ..] => format!("{first}, {second}, and {} more", rest.len()),
-    }
-}
-
 /// Applies the ConfigMap and the headless Service of a generation if they are missing or were changed. Only for a
-/// generation that matches the desired state, from which both are rendered.
+/// generation that matches the desired state, from which both are rendered. A
+/// configuration that another version of the operator rendered is left as it is.
 pub(super) fn repair(input: &Input, generation: i64) -> Vec<EngineWrite> {
     // One that is being deleted is created again once it is gone; until then a write would be lost.
     let broken = |child: &Option<ObservedChild>| {
@@ -106,20 +72,18 @@ pub(super) fn repair(input: &Input, generation: i64) -> Vec<EngineWrite> {
             .is_none_or(|child| child.meta.owned && !child.meta.terminating && !child.intact)
     };
     let seen = input.generation(generation);
-    let config_map = broken(&seen.config_map).then_some(EngineWrite::ApplyConfigMap { generation });
+    let is_outdated = seen.stateful_set.as_ref().is_some_and(|set| !set.outdated.is_empty());
+    let config_map = (broken(&seen.config_map) && !is_outdated).then_some(EngineWrite::ApplyConfigMap {
+        generation,
+        copy_of: None,
+    });
     let headless = broken(&seen.headless_service).then_some(EngineWrite::ApplyHeadlessService { generation });
     config_map.into_iter().chain(headless).collect()
 }
 
-/// Whether a generation matches the desired state, as far as that is known.
-pub(super) fn matches_desired(input: &Input, generation: i64) -> bool {
-    let desired = input.desired.as_ref();
-    desired.is_ok_and(|desired| drift(input, desired, generation).is_none())
-}
-
 /// Repairs the serving generation while an older one is drained: a long drain must not leave it broken.
 pub(super) fn repair_serving(input: &Input, progress: Progress) -> Vec<EngineWrite> {
-    let matches = matches_desired(input, progress.current);
+    let matches = matches_desired(input, progress);
     let mut writes = if matches {
         repair(input, progress.current)
     } else {
@@ -177,38 +141,4 @@ pub(super) fn undo_switch(input: &Input, progress: Progress, old: i64) -> Option
         );
         Transition::to(undone, why)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use firebolt_api::EnginePhase::Stable;
-
-    use crate::plan::engine::fixture::engine;
-
-    #[test]
-    fn the_event_of_a_rollout_names_what_changed() {
-        let event = |replicas: i32, changes: &[&str]| {
-            let case = engine("a").serving(0).at(Stable).replicas(replicas).desired_hash("new");
-            let case = case.set(0, |set| {
-                set.changes = changes.iter().map(|&change| change.to_owned()).collect();
-            });
-            case.plan().events.remove(0).message
-        };
-        assert_eq!(
-            event(2, &[]),
-            "Rolling out generation 1: the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade."
-        );
-        assert_eq!(
-            event(3, &[]),
-            "Rolling out generation 1: `spec.replicas` changed from 2 to 3."
-        );
-        assert_eq!(
-            event(3, &["x"]),
-            "Rolling out generation 1: `spec.replicas` changed from 2 to 3, x."
-        );
-        assert_eq!(
-            event(2, &["w", "x", "y", "z"]),
-            "Rolling out generation 1: w, x, and 2 more."
-        );
-    }
 }

@@ -60,12 +60,15 @@ fn not_ready(reason: EngineReason, message: String) -> EngineReadiness {
         | EngineReason::ExternalFinalizer
         | EngineReason::ForeignObject
         | EngineReason::WriteRefused
+        | EngineReason::DeleteRefused
+        | EngineReason::DeletionStuck
         | EngineReason::StatefulSetWarning => true,
         EngineReason::Initializing
         | EngineReason::InstanceReady
         | EngineReason::Stopped
         | EngineReason::Rolling
         | EngineReason::PodsNotReady
+        | EngineReason::OperatorUpgraded
         | EngineReason::EngineReady => false,
     };
     EngineReadiness {
@@ -86,7 +89,28 @@ fn blocked(facts: &ReadinessFacts) -> Option<EngineReadiness> {
         GateCause::BoundsExceeded => EngineReason::ResourceBoundsExceeded,
         GateCause::WriteRefused => EngineReason::WriteRefused,
     };
-    Some(not_ready(reason, gate.message.clone()))
+    Some(not_ready(
+        reason,
+        format!("{}{}", gate.message, despite_gate(facts, gate.cause)),
+    ))
+}
+
+/// What the engine does all the same.
+fn despite_gate(facts: &ReadinessFacts, cause: GateCause) -> String {
+    let serving = facts
+        .progress
+        .active
+        .filter(|&active| facts.input.generation(active).any_ready());
+    let can = match cause {
+        GateCause::InstanceNotReady | GateCause::WriteRefused => "stopped",
+        GateCause::ClassUnready | GateCause::TemplateRejected | GateCause::BoundsExceeded => "scaled and stopped",
+    };
+    match serving {
+        Some(serving) => {
+            format!(" Generation {serving} continues to serve queries, and the engine can still be {can}.")
+        }
+        None => String::new(),
+    }
 }
 
 fn stopped(facts: &ReadinessFacts) -> Option<EngineReadiness> {

@@ -137,5 +137,12 @@ fn the_instance_has_a_separate_condition() {
         instance(case.clone().gate(GateCause::InstanceNotReady)).as_deref(),
         Some("False")
     );
-    assert_eq!(instance(case.gate(GateCause::ClassUnready)), None);
+    assert_eq!(
+        instance(case.clone().gate(GateCause::ClassUnready)).as_deref(),
+        Some("True")
+    );
+    let gone = case
+        .gate(GateCause::ClassUnready)
+        .but(|case| case.instance = Err("It is gone.".to_owned()));
+    assert_eq!(instance(gone).as_deref(), Some("False"), "behind another gate, too");
 }

@@ -5,11 +5,14 @@
 
 use std::cmp::Reverse;
 
-use firebolt_api::EnginePhase;
-use firebolt_api::name::MAX_GENERATION;
-
 use super::input::{Generation, Input};
 use super::progress::{Progress, terminal_phase};
+use firebolt_api::EnginePhase;
+
+/// No engine counts so far: a rollout each second takes 30 000 years.
+const IMPLAUSIBLE: i64 = 1_000_000_000_000;
+/// How many numbers may be skipped because their names are taken.
+const SKIPPED: i64 = 1_000;
 
 pub(super) enum ProgressSource {
     /// The status is consistent.
@@ -30,7 +33,7 @@ pub(super) fn progress(input: &Input) -> ProgressSource {
     }
     let current = status
         .map(|status| status.current_generation)
-        .filter(|&number| number <= MAX_GENERATION)
+        .filter(|&number| is_plausible(number, newest))
         .unwrap_or(0)
         .max(newest.unwrap_or(0))
         .max(0);
@@ -56,8 +59,7 @@ fn is_consistent(progress: Progress, newest: Option<i64>) -> bool {
         active,
         draining,
     } = progress;
-    // A number beyond the highest that names provide space for was written by hand.
-    let counted = (0..=MAX_GENERATION).contains(&current) && newest.is_none_or(|newest| newest <= current);
+    let counted = is_plausible(current, newest) && newest.is_none_or(|newest| newest <= current);
     let placed = match phase {
         EnginePhase::Stable | EnginePhase::Stopped => active == Some(current) && draining.is_none(),
         EnginePhase::Creating | EnginePhase::Switching => {
@@ -68,6 +70,13 @@ fn is_consistent(progress: Progress, newest: Option<i64>) -> bool {
         }
     };
     counted && placed
+}
+
+/// Whether an engine can have counted so far. A number that is far beyond every object was written by hand; to count on from
+/// there would end at the highest number that there is.
+fn is_plausible(number: i64, newest: Option<i64>) -> bool {
+    let highest = newest.unwrap_or(0).max(IMPLAUSIBLE).saturating_add(SKIPPED);
+    (0..=highest).contains(&number)
 }
 
 fn owned<'a>(input: &Input<'a>) -> impl Iterator<Item = (i64, &'a Generation)> {
@@ -198,10 +207,45 @@ mod tests {
     }
 
     #[test]
-    fn a_number_beyond_the_highest_valid_one_is_discarded() {
-        let absurd = engine("a").serving(3).counting(Stable, i64::MAX, i64::MAX, None);
-        assert_eq!(absurd.plan().events[0].reason, "StatusRecovered");
-        assert_eq!(absurd.status().current_generation, 3);
+    fn a_number_that_nobody_can_have_counted_to_is_discarded() {
+        for absurd in [i64::MAX, i64::MAX - 1, 10 * IMPLAUSIBLE] {
+            let absurd = engine("a").serving(3).counting(Stable, absurd, absurd, None);
+            assert_eq!(absurd.plan().events[0].reason, "StatusRecovered");
+            assert_eq!(absurd.status().current_generation, 3);
+        }
+    }
+
+    /// Whatever number is written into the status: an edit rolls out, and then the engine is at rest.
+    #[test]
+    fn an_engine_rolls_on_from_any_number() {
+        let last_name = firebolt_api::name::GENERATION_NAMES - 1;
+        let numbers = [
+            last_name - 1,
+            last_name,
+            last_name + 1,
+            IMPLAUSIBLE - 1,
+            IMPLAUSIBLE,
+            IMPLAUSIBLE + SKIPPED,
+        ];
+        for number in numbers {
+            let at_rest = engine("a").serving(number).at(Stable).reported();
+            assert_eq!(at_rest.plan().status, None, "{number}");
+            let edited = at_rest.desired_hash("new").reported();
+            let status = edited.engine.status.clone().unwrap();
+            assert_eq!((status.phase, status.current_generation), (Some(Creating), number + 1));
+            let next = edited.plan();
+            assert!(
+                next.writes
+                    .iter()
+                    .any(|write| matches!(write, crate::plan::engine::EngineWrite::CreateStatefulSet { .. }))
+            );
+            let written = engine("a").serving(3).counting(Stable, number, number, None).reported();
+            let settled = written.plan().status.or(written.engine.status).unwrap();
+            assert!(
+                settled.current_generation == number + 1 || settled.current_generation == 3,
+                "{number}: {settled:?}"
+            );
+        }
     }
 
     #[test]

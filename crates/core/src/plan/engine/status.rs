@@ -8,9 +8,11 @@ use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngineStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::auto_stop;
-use super::input::{GateCause, Input};
+use super::cleanup;
+use super::drift::matches_desired;
+use super::input::Input;
 use super::output::Plan;
-use super::phase::{Transition, matches_desired, rollout_message};
+use super::phase::{Transition, rollout_message};
 use super::progress::Progress;
 use super::ready::{self, EngineReadiness, ReadinessFacts};
 use crate::plan::PlannedEvent;
@@ -69,7 +71,7 @@ pub(super) fn conclude(
 ) -> Plan {
     let after = step.progress;
     let mut status = based_on(input, after, step.cause.as_deref());
-    if after.is_terminal() && matches_desired(input, after.current) {
+    if after.is_terminal() && matches_desired(input, after) {
         status.observed_generation = input.engine.metadata.generation;
     }
     if let Some(decision) = auto_stop {
@@ -92,15 +94,17 @@ pub(super) fn conclude(
 }
 
 /// The status of an engine that is being deleted: only what blocks the deletion is added.
-pub(super) fn deleting(input: &Input, reason: EngineReason, held: &[String]) -> Option<FireboltEngineStatus> {
-    if held.is_empty() {
-        return None;
-    }
+pub(super) fn deleting(input: &Input, held: &[String]) -> Option<FireboltEngineStatus> {
+    let (reason, message) = if held.is_empty() {
+        cleanup::problem(input)?
+    } else {
+        (EngineReason::ExternalFinalizer, held.join("\n"))
+    };
     let mut status = input.engine.status.clone()?;
     let readiness = EngineReadiness {
         ready: false,
         reason: reason.to_string(),
-        message: held.join("\n"),
+        message,
         actionable: true,
     };
     set_ready(input, &mut status, &readiness);
@@ -168,40 +172,70 @@ fn based_on(input: &Input, progress: Progress, cause: Option<&str>) -> FireboltE
     }
 }
 
-/// Sets both conditions. Returns an event if a person has to act and has not been informed yet.
-fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Progress) -> Option<PlannedEvent> {
-    let instance = match input.desired {
-        Ok(_) => Some((
-            true,
-            EngineReason::InstanceReady,
-            "The engine can use its instance.".to_owned(),
-        )),
-        Err(gate) => match gate.cause {
-            GateCause::InstanceNotReady => Some((false, EngineReason::InstanceNotReady, gate.message.clone())),
-            // The instance is not the cause; its condition is kept.
-            GateCause::ClassUnready
-            | GateCause::TemplateRejected
-            | GateCause::BoundsExceeded
-            | GateCause::WriteRefused => None,
-        },
+/// Sets all conditions. Returns events if a person has to act and has not been informed yet.
+fn set_conditions(input: &Input, status: &mut FireboltEngineStatus, progress: Progress) -> Vec<PlannedEvent> {
+    let (reason, message) = match input.instance {
+        Ok(()) => (EngineReason::InstanceReady, "The engine can use its instance."),
+        Err(message) => (EngineReason::InstanceNotReady, message),
     };
-    if let Some((ready, reason, message)) = instance {
-        set_condition(
-            input,
-            status,
-            EngineCondition::InstanceReady,
-            ready,
-            reason.into(),
-            message,
-        );
-    }
+    let usable = input.instance.is_ok();
+    set_condition(
+        input,
+        status,
+        EngineCondition::InstanceReady,
+        usable,
+        reason.into(),
+        message.to_owned(),
+    );
+    set_outdated(input, status, progress);
+    let blocked = set_cleanup(input, status);
     let readiness = ready::readiness(&ReadinessFacts {
         input,
         progress,
         cause: status.rollout_cause.as_deref(),
     });
     let changed_ready = set_ready(input, status, &readiness);
-    (changed_ready && readiness.actionable).then(|| PlannedEvent::warning(readiness.reason, readiness.message))
+    let ready =
+        (changed_ready && readiness.actionable).then(|| PlannedEvent::warning(readiness.reason, readiness.message));
+    ready.into_iter().chain(blocked).collect()
+}
+
+/// Sets or removes the condition that the newest generation was rendered by another version of the operator.
+fn set_outdated(input: &Input, status: &mut FireboltEngineStatus, progress: Progress) {
+    let set = input.generation(progress.current).live_set();
+    let parts = set.map(|set| set.outdated.join(", ")).filter(|parts| !parts.is_empty());
+    let known = input.desired.is_ok();
+    match parts {
+        Some(parts) => {
+            let message = format!(
+                "Another version of the operator rendered generation {}; this one renders {parts} differently. The next \
+                 change of the engine adopts that. To adopt it without a change, set --upgrade-policy=Rolling, or see \
+                 the handbook on upgrades.",
+                progress.current
+            );
+            let reason = EngineReason::OperatorUpgraded.into();
+            set_condition(input, status, EngineCondition::RenderingOutdated, true, reason, message);
+        }
+        None if known => condition::remove(&mut status.conditions, EngineCondition::RenderingOutdated.into()),
+        None => {}
+    }
+}
+
+/// Sets or removes the condition that objects cannot be deleted. Returns an event if that is news.
+fn set_cleanup(input: &Input, status: &mut FireboltEngineStatus) -> Option<PlannedEvent> {
+    let Some((reason, message)) = cleanup::problem(input) else {
+        condition::remove(&mut status.conditions, EngineCondition::CleanupBlocked.into());
+        return None;
+    };
+    let news = set_condition(
+        input,
+        status,
+        EngineCondition::CleanupBlocked,
+        true,
+        reason.into(),
+        message.clone(),
+    );
+    news.then(|| PlannedEvent::warning(<&str>::from(reason), message))
 }
 
 fn set_ready(input: &Input, status: &mut FireboltEngineStatus, readiness: &EngineReadiness) -> bool {
@@ -256,8 +290,8 @@ mod tests {
 
     use super::*;
     use crate::plan::Severity;
-    use crate::plan::engine::Drain;
     use crate::plan::engine::fixture::{Case, engine, minutes_ago};
+    use crate::plan::engine::{Drain, GateCause};
 
     #[test]
     fn a_reconcile_without_changes_writes_no_status() {
@@ -283,15 +317,9 @@ mod tests {
             .counted(0, Drain::Drained);
         let abandoned = engine("a").serving(0).generation(1, 1).at(Creating).desired_hash("new");
         for (case, expected) in [
-            (
-                started,
-                "the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade",
-            ),
+            (started, "a setting changed that the pods do not show"),
             (drained, "earlier"),
-            (
-                abandoned,
-                "the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade",
-            ),
+            (abandoned, "a setting changed that the pods do not show"),
         ] {
             assert_eq!(
                 caused(case, "earlier").status().rollout_cause.as_deref(),

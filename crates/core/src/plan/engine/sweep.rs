@@ -77,7 +77,10 @@ mod tests {
         assert_eq!(deleted(&creating), ["a-g0", "a-g0-hl", "a-g0-config"]);
         assert_eq!(
             creating.plan().writes.last(),
-            Some(&EngineWrite::CreateStatefulSet { generation: 3 })
+            Some(&EngineWrite::CreateStatefulSet {
+                generation: 3,
+                copy_of: None,
+            })
         );
     }
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use firebolt_api::EnginePhase;
 
+use super::drift::{drift, target};
 use super::input::Input;
 use super::output::EngineWrite;
-use super::phase::{Transition, drift};
+use super::phase::Transition;
 use super::progress::Progress;
 use super::{auto_stop, notice};
 
@@ -74,8 +75,7 @@ fn wait_for_notice(input: &Input, before: Progress, remaining: Duration) -> Tran
         let why = "The routing Service selects no generation; restoring it for the generation with ready pods.";
         return back(why.to_owned());
     }
-    let desired = input.desired.as_ref().ok();
-    if let Some(why) = desired.and_then(|desired| drift(input, desired, before.current)) {
+    if let Some(why) = target(input, before).and_then(|target| drift(input, &target, before.current)) {
         return back(format!(
             "Generation {} became outdated before the switch: {why}.",
             before.current

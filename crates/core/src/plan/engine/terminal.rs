@@ -1,19 +1,23 @@
 //! Stable and stopped: no rollout is in progress. The two differ in name only.
 
+use super::drift::{drift, target};
 use super::input::Input;
-use super::phase::{Transition, drift, repair, route};
+use super::phase::{Transition, repair, route};
 use super::progress::{Progress, terminal_phase};
 use super::{auto_stop, notice};
 
 pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let routed = route(input, before.current, None);
-    let Ok(desired) = input.desired else {
+    let Some(target) = target(input, before) else {
+        let set = input.generation(before.current).live_set();
+        let phase = set.map_or(before.phase, |set| terminal_phase(set.replicas));
         return Transition {
             requeue_after: notice::remaining(input, before.current),
-            ..Transition::stay(before, routed.into_iter().collect())
+            auto_stop: auto_stop::decide(input, before),
+            ..Transition::stay(before.at(phase), routed.into_iter().collect())
         };
     };
-    if let Some(why) = drift(input, desired, before.current) {
+    if let Some(why) = drift(input, &target, before.current) {
         let next = before.next_generation();
         return Transition::roll_out(next, why);
     }
@@ -49,7 +53,7 @@ mod tests {
         assert_eq!(status.active_generation, 3);
         assert_eq!(
             plan.events[0].message,
-            "Rolling out generation 4: the operator renders the StatefulSet or ConfigMap differently, for example after an upgrade."
+            "Rolling out generation 4: a setting changed that the pods do not show."
         );
     }
 
@@ -82,7 +86,10 @@ mod tests {
             .unrouted()
             .plan();
         let expected = [
-            EngineWrite::ApplyConfigMap { generation: 2 },
+            EngineWrite::ApplyConfigMap {
+                generation: 2,
+                copy_of: None,
+            },
             EngineWrite::ApplyHeadlessService { generation: 2 },
             route_to(2),
         ];

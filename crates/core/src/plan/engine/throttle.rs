@@ -6,8 +6,8 @@ use std::time::Duration;
 use firebolt_api::FireboltEngineStatus;
 
 use super::input::{Input, Rejected};
-use super::output::Plan;
-use super::shortage;
+use super::output::{EngineWrite, Plan};
+use super::{cleanup, shortage};
 
 /// How often to check whether another object still has the name of the routing Service. Its deletion causes no watch event:
 /// an object without our label is not watched.
@@ -20,7 +20,7 @@ pub(super) fn rejected<'a>(input: &Input<'a>) -> Option<Rejected<'a>> {
         .rejected
         .filter(|rejected| !rejected.retry_after.is_zero())?;
     let desired = input.desired.as_ref().ok()?;
-    (desired.template_hash == rejected.template_hash).then_some(rejected)
+    (desired.identity(input.replicas()) == rejected.identity).then_some(rejected)
 }
 
 /// The plan within the limits, with all requeue times.
@@ -37,12 +37,28 @@ pub(super) fn limit(input: &Input, plan: Plan) -> Plan {
         waits.then_some(input.limits.wording),
         shortage::requeue_after(input),
         taken.then_some(NAME_TAKEN),
+        cleanup::requeue_after(input),
     ];
+    let held = |write: &EngineWrite| match write {
+        EngineWrite::Delete(object) => {
+            let mut refused = input.limits.refused_deletes.iter();
+            refused.any(|refused| refused.uid == object.uid && !refused.retry_after.is_zero())
+        }
+        EngineWrite::AddFinalizer
+        | EngineWrite::RemoveFinalizer
+        | EngineWrite::ApplyConfigMap { .. }
+        | EngineWrite::ApplyHeadlessService { .. }
+        | EngineWrite::CreateStatefulSet { .. }
+        | EngineWrite::ApplyRoutingService { .. }
+        | EngineWrite::SetReplicas { .. } => false,
+    };
+    let throttle = input.limits.drift.filter(|_| plan.corrects_drift());
     Plan {
+        writes: plan.writes.into_iter().filter(|write| !held(write)).collect(),
         requeue_after: requeue_after.into_iter().flatten().min(),
-        throttle: input.limits.drift.filter(|_| plan.corrects_drift()),
+        throttle,
         status: plan.status.filter(|_| !waits),
-        ..plan
+        events: plan.events,
     }
 }
 
@@ -69,7 +85,7 @@ mod tests {
     use super::*;
     use crate::plan::Reads;
     use crate::plan::engine::fixture::{Case, engine};
-    use crate::plan::engine::{EngineWrite, Gate, GateCause, Limits, plan};
+    use crate::plan::engine::{Gate, GateCause, Limits, plan};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -112,24 +128,27 @@ mod tests {
             cause: GateCause::WriteRefused,
             message: "No room.".to_owned(),
         };
-        let rejected = |template_hash, retry_after| Limits {
+        let rejected = |identity, retry_after| Limits {
             rejected: Some(Rejected {
-                template_hash,
+                identity,
                 gate: &gate,
                 retry_after,
             }),
             ..Limits::default()
         };
         let missing = engine("a").counting(Creating, 0, -1, None);
-        let held = limited(&missing, rejected("same", SECOND));
+        let held = limited(&missing, rejected("same/rendered/2", SECOND));
         assert_eq!((held.writes, held.requeue_after), (Vec::new(), Some(SECOND)));
         let conditions = held.status.unwrap().conditions;
         assert!(conditions.iter().any(|condition| condition.message == gate.message));
-        for now in [rejected("same", Duration::ZERO), rejected("another", SECOND)] {
+        for now in [rejected("same/rendered/2", Duration::ZERO), rejected("another", SECOND)] {
             assert_eq!(limited(&missing, now).writes.len(), 3);
         }
         let closed = missing.gate(GateCause::ClassUnready);
-        assert_eq!(limited(&closed, rejected("same", SECOND)).requeue_after, None);
+        assert_eq!(
+            limited(&closed, rejected("same/rendered/2", SECOND)).requeue_after,
+            None
+        );
     }
 
     #[test]

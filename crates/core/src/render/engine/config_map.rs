@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use firebolt_api::key::Annotation;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::{CONFIG_FILE, TERMINATION_GRACE_PERIOD, names, object_meta};
+use crate::canonical;
 use crate::resolve::engine::EffectiveEngine;
 
 /// The part of the grace period in which the engine finishes its queries; the rest is for its shutdown.
@@ -14,16 +17,47 @@ const RESERVED_FOR_ENDING: i64 = 5;
 /// Renders the ConfigMap of `generation`.
 #[must_use]
 pub fn config_map(engine: &EffectiveEngine, generation: i64) -> ConfigMap {
-    let text = firebolt_api::to_yaml(&sorted(Value::Object(config(engine, generation))));
+    let text = firebolt_api::to_yaml(&sorted(Value::Object(config(engine, generation, engine.replicas))));
+    with_data(engine, generation, BTreeMap::from([(CONFIG_FILE.to_owned(), text)]))
+}
+
+/// Renders the ConfigMap of `generation` with the data of another generation, for this number of replicas.
+#[must_use]
+pub fn copied_config_map(engine: &EffectiveEngine, generation: i64, of: &ConfigMap) -> ConfigMap {
+    let mut data = of.data.clone().unwrap_or_default();
+    let file = data.get(CONFIG_FILE).and_then(|text| serde_saphyr::from_str(text).ok());
+    if let Some(Value::Object(mut config)) = file
+        && let Some(own) = config.get_mut("engine").and_then(Value::as_object_mut)
+    {
+        own.insert("nodes".to_owned(), nodes(engine, generation, engine.replicas));
+        let text = firebolt_api::to_yaml(&sorted(Value::Object(config)));
+        data.insert(CONFIG_FILE.to_owned(), text);
+    }
+    with_data(engine, generation, data)
+}
+
+/// Whether the data is what the operator wrote, whichever version of it.
+pub(crate) fn has_recorded_data(config_map: &ConfigMap) -> bool {
+    let annotations = config_map.metadata.annotations.as_ref();
+    let recorded = annotations.and_then(|all| all.get(Annotation::ConfigHash.key()));
+    recorded.is_none_or(|recorded| *recorded == canonical::hash(&config_map.data))
+}
+
+fn with_data(engine: &EffectiveEngine, generation: i64, data: BTreeMap<String, String>) -> ConfigMap {
+    let data = Some(data);
+    let hash = canonical::hash(&data);
     ConfigMap {
-        metadata: object_meta(engine, names(engine).config_map(generation), Some(generation)),
-        data: Some(BTreeMap::from([(CONFIG_FILE.to_owned(), text)])),
+        metadata: ObjectMeta {
+            annotations: Some(BTreeMap::from([(Annotation::ConfigHash.key().to_owned(), hash)])),
+            ..object_meta(engine, names(engine).config_map(generation), Some(generation))
+        },
+        data,
         ..ConfigMap::default()
     }
 }
 
 /// The whole configuration: what users decide about, and the operator's own values, which nothing there can collide with.
-pub(super) fn config(engine: &EffectiveEngine, generation: i64) -> Map<String, Value> {
+pub(super) fn config(engine: &EffectiveEngine, generation: i64, replicas: i32) -> Map<String, Value> {
     let mut config = engine.config.clone();
     config.insert("schema_version".to_owned(), json!("1.0"));
     let instance = section(&mut config, "instance");
@@ -33,13 +67,10 @@ pub(super) fn config(engine: &EffectiveEngine, generation: i64) -> Map<String, V
         "multi_engine".to_owned(),
         json!({ "metadata_endpoint": engine.instance.metadata_endpoint }),
     );
-    let nodes: Vec<Value> = (0..engine.replicas)
-        .map(|ordinal| node(engine, generation, ordinal))
-        .collect();
     let grace = (TERMINATION_GRACE_PERIOD - RESERVED_FOR_ENDING).max(1);
     let own = section(&mut config, "engine");
     own.insert("id".to_owned(), json!(engine.name));
-    own.insert("nodes".to_owned(), Value::Array(nodes));
+    own.insert("nodes".to_owned(), nodes(engine, generation, replicas));
     own.insert("termination_grace_period".to_owned(), json!(format!("{grace}s")));
     config
 }
@@ -49,6 +80,10 @@ fn section<'a>(config: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<St
     section
         .as_object_mut()
         .expect("the resolver leaves no section that is no object")
+}
+
+fn nodes(engine: &EffectiveEngine, generation: i64, replicas: i32) -> Value {
+    (0..replicas).map(|ordinal| node(engine, generation, ordinal)).collect()
 }
 
 fn node(engine: &EffectiveEngine, generation: i64, ordinal: i32) -> Value {

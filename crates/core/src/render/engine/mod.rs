@@ -4,6 +4,7 @@ mod config_map;
 mod engine_container;
 mod headless_service;
 mod pods;
+mod rendering_hash;
 mod routing_service;
 mod stateful_set;
 mod template_hash;
@@ -19,12 +20,16 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::resolve::engine::EffectiveEngine;
 
-pub use config_map::config_map;
+pub(crate) use config_map::has_recorded_data;
+pub use config_map::{config_map, copied_config_map};
 pub(crate) use engine_container::RESERVED_ENV;
 pub(crate) use engine_container::mount_paths;
 pub use headless_service::headless_service;
+pub(crate) use rendering_hash::outdated_parts;
+pub use rendering_hash::rendering_hash;
 pub use routing_service::routing_service;
-pub use stateful_set::stateful_set;
+pub use stateful_set::{copied_stateful_set, stateful_set};
+pub(crate) use template_hash::is_comparable;
 pub use template_hash::template_hash;
 pub(crate) use ui_sidecar::UI_CONTAINER;
 

@@ -1,27 +1,42 @@
-//! The template hash of a generation: a hash of everything that its pods depend on.
+//! The template hash of a generation: a hash of what users and the instance determine about it.
+//!
+//! How the operator renders it is not part of it, so that a new version of the operator starts no generation.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{config_map, pods};
 use crate::canonical;
-use crate::resolve::engine::EffectiveEngine;
+use crate::resolve::engine::{Backend, EffectiveEngine};
 
 /// Version of the hashed fields and of the algorithm. Raise it when one of them changes: hashes of different versions
 /// cannot be compared.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
-/// The template hash of the desired state: the pods, the claims, the configuration and the number of replicas.
-///
-/// It is computed from the rendered objects and not from live ones, so that defaults of the API server cannot change it.
-/// It does not depend on the number of the generation.
+/// The template hash of the desired state: the pod template of class and engine, the storage, the configuration, the web UI
+/// and the instance. The number of replicas is compared by itself.
 #[must_use]
 pub fn template_hash(engine: &EffectiveEngine) -> String {
-    const ANY_GENERATION: i64 = 0;
-    let parts = json!({
-        "template": canonical::to_json(&pods::pod_template(engine, ANY_GENERATION)),
-        "claims": canonical::to_json(&pods::claims(engine, ANY_GENERATION)),
-        "config": config_map::config(engine, ANY_GENERATION),
-        "replicas": engine.replicas,
+    let inputs = json!({
+        "template": canonical::to_json(&engine.sources.template),
+        "storage": storage(&engine.storage),
+        "config": engine.sources.custom_config,
+        "uiSidecar": engine.ui_image.is_some(),
+        "instance": { "id": engine.instance.id, "metadataEndpoint": engine.instance.metadata_endpoint },
     });
-    format!("{VERSION}-{}", canonical::hash(&parts))
+    format!("{VERSION}-{}", canonical::hash(&inputs))
+}
+
+/// Whether a recorded template hash can be compared with those of this version of the operator.
+#[must_use]
+pub(crate) fn is_comparable(template_hash: &str) -> bool {
+    template_hash
+        .split_once('-')
+        .is_some_and(|(version, _)| version == VERSION)
+}
+
+fn storage(storage: &Backend) -> Value {
+    match storage {
+        Backend::PersistentVolumeClaim(claim) => json!({ "persistentVolumeClaim": claim }),
+        Backend::EmptyDir(directory) => json!({ "emptyDir": directory }),
+        Backend::HostPath(directory) => json!({ "hostPath": directory }),
+    }
 }

@@ -47,19 +47,17 @@ pub struct EffectiveEngine {
     pub instance: InstanceFacts,
     /// The image of the web UI, if each pod is to have one.
     pub ui_image: Option<String>,
-    /// The interval between checks whether an old generation is drained. `None`: it is deleted without a drain.
-    pub drain_check: Option<Duration>,
-    /// The auto-stop policy.
-    pub auto_stop: Option<AutoStop>,
     /// The DNS domain of the cluster.
     pub cluster_domain: String,
-    /// The inputs of users whose hashes explain why a generation was created.
+    /// What users said, without the defaults of the operator.
     pub sources: Sources,
 }
 
 /// Inputs of users whose change creates a new generation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
+    /// The merged templates of class and engine.
+    pub(crate) template: PodTemplateSpec,
     /// The template of the class, if there is a class.
     pub(crate) class_template: Option<PodTemplateSpec>,
     /// The merged `customEngineConfig`, if there is any.
@@ -78,6 +76,7 @@ pub fn resolve(
     let custom_config = class.and_then(|class| class.custom_engine_config.as_ref());
     let ui_sidecar = settings::ui_sidecar(class, spec);
     let mut template = template::merge(class.map(|class| &class.template), spec.template.as_ref());
+    let merged = template.clone();
     defaults.fill(&mut template);
     EffectiveEngine {
         namespace: engine.metadata.namespace.clone().unwrap_or_default(),
@@ -92,10 +91,9 @@ pub fn resolve(
             metadata_endpoint: metadata_endpoint(spec.metadata_endpoint_override.as_deref(), instance),
         },
         ui_image: ui_sidecar.then(|| defaults.ui_image.clone()),
-        drain_check: settings::drain_check(class, spec),
-        auto_stop: settings::auto_stop(class, spec),
         cluster_domain: defaults.cluster_domain.clone(),
         sources: Sources {
+            template: merged,
             class_template: class.map(|class| class.template.clone()),
             custom_config: Some(config::custom(custom_config, spec.custom_engine_config.as_ref()))
                 .filter(|custom| !custom.is_empty()),
@@ -113,6 +111,12 @@ pub(crate) fn has_ui(engine: &FireboltEngine, class: Option<&FireboltEngineClass
 #[must_use]
 pub(crate) fn drain_check(engine: &FireboltEngine, class: Option<&FireboltEngineClass>) -> Option<Duration> {
     settings::drain_check(class.map(|class| &class.spec), &engine.spec)
+}
+
+/// The auto-stop policy. Known without the instance, too.
+#[must_use]
+pub(crate) fn auto_stop(engine: &FireboltEngine, class: Option<&FireboltEngineClass>) -> Option<AutoStop> {
+    settings::auto_stop(class.map(|class| &class.spec), &engine.spec)
 }
 
 fn metadata_endpoint(own: Option<&str>, instance: &InstanceFacts) -> String {
@@ -161,7 +165,10 @@ mod tests {
         assert_eq!(effective.replicas, 2);
         assert_eq!(effective.instance, facts());
         assert_eq!(effective.ui_image, None);
-        assert_eq!(effective.sources, Sources::default());
+        assert_eq!(
+            (effective.sources.class_template, effective.sources.custom_config),
+            (None, None)
+        );
         assert_eq!(effective.template.spec.expect("a spec").containers.len(), 1);
     }
 

@@ -27,8 +27,8 @@ pub(crate) struct Story {
     blocked: Option<Gate>,
     auto_stop: Option<AutoStop>,
     observed: Observed,
-    /// What each ConfigMap was rendered from.
-    configs: BTreeMap<i64, String>,
+    /// What each ConfigMap was rendered from: the image and the replicas.
+    configs: BTreeMap<i64, (String, i32)>,
     began: Timestamp,
     now: Timestamp,
     version: u64,
@@ -181,7 +181,9 @@ impl Story {
         })
     }
 
+    /// The probe pool counts after the switch notice.
     pub(crate) fn counted(&mut self, generation: i64, outcome: Drain) -> &mut Self {
+        self.later(10);
         let now = self.now;
         self.happens(
             &format!("the queries of g{generation} are counted: {outcome:?}"),
@@ -252,18 +254,24 @@ impl Story {
         let desired = match &self.blocked {
             Some(gate) => Err(gate.clone()),
             None => Ok(Desired {
-                template_hash: self.template_hash(),
-                auto_stop: self.auto_stop.clone(),
+                template_hash: self.image.clone(),
+                rendering_hash: String::new(),
             }),
         };
         plan(&Input {
             engine: &self.engine,
             desired: &desired,
+            auto_stop: self.auto_stop.as_ref(),
+            instance: match &self.blocked {
+                Some(gate) if gate.cause == GateCause::InstanceNotReady => Err(&gate.message),
+                Some(_) | None => Ok(()),
+            },
             drain: DrainSettings {
                 waits: true,
                 interval: Duration::from_secs(5),
             },
             progress_deadline: Duration::from_mins(15),
+            switch_notice: Duration::from_secs(10),
             observed: &self.observed,
             limits: Limits::default(),
             now: self.now,
@@ -331,14 +339,13 @@ impl Story {
 
     /// The observed state that the caller of `plan` reads, and what it keeps in memory.
     fn observe(&mut self) {
-        let template_hash = self.template_hash();
+        let rendered = (self.image.clone(), self.engine.spec.replicas);
         for (number, generation) in &mut self.observed.generations {
             if let Some(config) = &mut generation.config_map {
-                config.intact = self.configs.get(number) == Some(&template_hash);
+                config.intact = self.blocked.is_some() || self.configs.get(number) == Some(&rendered);
             }
             if let Some(set) = &mut generation.stateful_set {
-                let hash = set.template_hash.as_deref().unwrap_or_default();
-                let (image, _) = hash.split_once(' ').expect("an image and the replicas");
+                let image = set.template_hash.as_deref().unwrap_or_default();
                 let changed = image != self.image;
                 let change = || format!("{} changed from {image} to {}", self.image_field, self.image);
                 set.changes = changed.then(change).into_iter().collect();
@@ -356,9 +363,5 @@ impl Story {
             .unrouted_since
             .filter(|_| unrouted)
             .or(unrouted.then_some(self.now));
-    }
-
-    fn template_hash(&self) -> String {
-        format!("{} {}", self.image, self.engine.spec.replicas)
     }
 }

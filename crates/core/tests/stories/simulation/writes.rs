@@ -20,7 +20,6 @@ impl Story {
             meta: meta(uid),
             intact: true,
         };
-        let template_hash = self.template_hash();
         let replicas = self.engine.spec.replicas;
         let now = self.now;
         match write {
@@ -28,20 +27,29 @@ impl Story {
                 self.engine.metadata.finalizers = Some(vec![Finalizer::Engine.key().to_owned()]);
             }
             EngineWrite::RemoveFinalizer => self.engine.metadata.finalizers = None,
-            EngineWrite::ApplyConfigMap { generation: number } => {
+            EngineWrite::ApplyConfigMap {
+                generation: number,
+                copy_of,
+            } => {
+                let image = self.rendered_image(*copy_of);
                 self.seen(*number).config_map = Some(child(format!("config-{number}")));
-                self.configs.insert(*number, template_hash);
+                self.configs.insert(*number, (image, replicas));
             }
             EngineWrite::ApplyHeadlessService { generation: number } => {
                 self.seen(*number).headless_service = Some(child(format!("headless-{number}")));
             }
-            EngineWrite::CreateStatefulSet { generation: number } => {
+            EngineWrite::CreateStatefulSet {
+                generation: number,
+                copy_of,
+            } => {
+                let image = self.rendered_image(*copy_of);
                 let seen = self.seen(*number);
                 assert!(seen.stateful_set.is_none(), "a StatefulSet is created once");
                 seen.stateful_set = Some(StatefulSet {
                     meta: meta(format!("set-{number}")),
-                    template_hash: Some(template_hash),
+                    template_hash: Some(image),
                     tampered: false,
+                    outdated: Vec::new(),
                     changes: Vec::new(),
                     replicas,
                     created: now,
@@ -64,6 +72,13 @@ impl Story {
                 self.edited();
             }
         }
+    }
+
+    /// The image of the pods: the desired one, or that of the generation that is copied.
+    fn rendered_image(&mut self, copy_of: Option<i64>) -> String {
+        let source = copy_of.and_then(|number| self.seen(number).stateful_set.as_ref());
+        let copied = source.and_then(|set| set.template_hash.clone());
+        copied.unwrap_or_else(|| self.image.clone())
     }
 
     pub(super) fn seen(&mut self, number: i64) -> &mut Generation {
@@ -96,11 +111,19 @@ pub(super) fn describe(write: &EngineWrite) -> String {
     match write {
         EngineWrite::AddFinalizer => "add the finalizer".to_owned(),
         EngineWrite::RemoveFinalizer => "remove the finalizer".to_owned(),
-        EngineWrite::ApplyConfigMap { generation } => format!("apply ConfigMap a-g{generation}-config"),
+        EngineWrite::ApplyConfigMap { generation, copy_of } => {
+            format!("apply ConfigMap a-g{generation}-config{}", copied(*copy_of))
+        }
         EngineWrite::ApplyHeadlessService { generation } => format!("apply Service a-g{generation}-hl"),
-        EngineWrite::CreateStatefulSet { generation } => format!("create StatefulSet a-g{generation}"),
+        EngineWrite::CreateStatefulSet { generation, copy_of } => {
+            format!("create StatefulSet a-g{generation}{}", copied(*copy_of))
+        }
         EngineWrite::ApplyRoutingService { generation } => format!("apply Service a-service -> g{generation}"),
         EngineWrite::Delete(DeletedObject { kind, name, .. }) => format!("delete {kind:?} {name}"),
         EngineWrite::SetReplicas { from, to, .. } => format!("patch spec.replicas {from} -> {to}"),
     }
+}
+
+fn copied(copy_of: Option<i64>) -> String {
+    copy_of.map_or(String::new(), |number| format!(" as a copy of g{number}"))
 }

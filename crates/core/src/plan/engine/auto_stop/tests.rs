@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::plan::engine::GateCause;
 use crate::plan::engine::fixture::{Case, engine, minutes_ago, now};
-use crate::plan::engine::{Desired, GateCause};
 
 const FRESH: &str = "2026-11-16T11:58:00Z";
 const OPEN: &[(&str, &str)] = &[("08:00", "18:00")];
@@ -226,23 +226,35 @@ fn the_requeue_is_at_the_next_window_change_or_poll() {
 }
 
 #[test]
-fn nothing_is_decided_during_a_rollout_or_behind_a_gate() {
+fn nothing_is_decided_during_a_rollout() {
     let rolling = running(0, &[]).desired_hash("new").woken(FRESH);
     assert_eq!(scaled_to(&rolling), None);
-    let blocked = running(0, &[]).woken(FRESH).gate(GateCause::InstanceNotReady);
-    assert_eq!(scaled_to(&blocked), None);
+}
+
+#[test]
+fn a_gate_of_class_template_or_bounds_neither_keeps_an_engine_from_stopping_nor_from_waking() {
+    for cause in [
+        GateCause::ClassUnready,
+        GateCause::TemplateRejected,
+        GateCause::BoundsExceeded,
+    ] {
+        let woken = running(0, &[]).woken(FRESH).gate(cause);
+        assert_eq!(scaled_to(&woken), Some(3), "{cause:?}");
+    }
+}
+
+#[test]
+fn without_its_instance_an_engine_stops_but_does_not_wake() {
+    let woken = running(0, &[]).woken(FRESH).gate(GateCause::InstanceNotReady);
+    assert_eq!(scaled_to(&woken), None);
+    let idle = running(3, &[]).sampled(quiet(30)).gate(GateCause::InstanceNotReady);
+    assert_eq!(scaled_to(&idle), Some(0));
 }
 
 #[test]
 fn a_disabled_policy_decides_nothing() {
     let case = running(0, OPEN).woken(FRESH).but(|case| {
-        if let Ok(Desired {
-            auto_stop: Some(policy),
-            ..
-        }) = &mut case.desired
-        {
-            policy.enabled = false;
-        }
+        case.auto_stop.as_mut().unwrap().enabled = false;
     });
     assert_eq!(scaled_to(&case), None);
     let status = case.status();
