@@ -1,8 +1,8 @@
 //! The canonical text of a value, and a short hash of it.
 //!
 //! The text of a value must never change: hashes of it are stored on objects, and a changed hash creates a new generation
-//! of pods. So keys are sorted here, whatever the order of the map type, and null or empty values are left out, because
-//! client libraries differ in whether they write them.
+//! of pods. So keys are sorted here, whatever the order of the map type. Every value counts as it is: whether an empty one
+//! means something depends on its field, which is known to the resolver, and not here.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,21 +26,10 @@ pub(crate) fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("a Kubernetes object is representable as JSON")
 }
 
-/// Whether a value is equivalent to an absent one.
-pub(crate) fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.values().all(is_empty),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
 fn write(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !is_empty(value)).collect();
+            let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_by_key(|(key, _)| *key);
             text.push('{');
             for (key, value) in fields {
@@ -77,10 +66,10 @@ mod tests {
     }
 
     #[test]
-    fn null_and_empty_values_do_not_change_the_hash() {
-        let bare = json!({ "a": 1 });
-        let padded = json!({ "a": 1, "b": null, "c": {}, "d": [], "e": { "f": "" } });
-        assert_eq!(hash(&bare), hash(&padded));
+    fn the_order_of_keys_does_not_change_the_hash() {
+        let texts = [r#"{"a":1,"b":{"c":2,"d":3}}"#, r#"{"b":{"d":3,"c":2},"a":1}"#];
+        let [one, other] = texts.map(|text| hash(&serde_json::from_str::<Value>(text).expect("an object")));
+        assert_eq!(one, other);
     }
 
     #[test]
@@ -93,6 +82,13 @@ mod tests {
             json!({ "b": 1 }),
             json!({ "a": 0 }),
             json!({ "a": false }),
+            json!({}),
+            json!({ "a": null }),
+            json!({ "a": "" }),
+            json!({ "a": [] }),
+            json!({ "a": {} }),
+            json!({ "a": { "b": "" } }),
+            json!({ "a": { "b": {} } }),
         ];
         for (index, one) in values.iter().enumerate() {
             assert_eq!(

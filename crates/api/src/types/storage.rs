@@ -36,7 +36,7 @@ pub struct PersistentVolumeClaimStorage {
     #[schemars(schema_with = "crate::schema::quantity")]
     pub size: Quantity,
 
-    /// Access modes of each volume.
+    /// Access modes of each volume. An empty list means `ReadWriteOnce`.
     #[serde(default = "default_access_modes")]
     pub access_modes: Vec<AccessMode>,
 

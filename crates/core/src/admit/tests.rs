@@ -1,5 +1,6 @@
 //! Properties of all rules together, for every field in the schema of a pod template.
 
+mod edits;
 mod engine_with_class;
 mod every_rule;
 mod large_lists;

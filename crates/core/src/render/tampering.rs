@@ -1,7 +1,8 @@
 //! Compares a live object with its rendering.
 //!
-//! Only rendered fields are compared: defaults of the API server and fields of other clients are ignored. Absent and empty
-//! values are equal, and quantities are compared by value.
+//! Only rendered fields are compared: defaults of the API server and fields of other clients are ignored. Quantities are
+//! compared by value. An empty value that is absent from the live object is equal to it where the API server leaves it out
+//! or Kubernetes makes no difference; elsewhere, another client removed it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +10,8 @@ use firebolt_api::quantity::Amount;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::canonical::{is_empty, to_json};
+use crate::canonical::to_json;
+use crate::resolve::MAPS;
 
 /// Keys of a quantity, or of a map of quantities.
 const QUANTITIES: [&str; 6] = ["limits", "requests", "overhead", "sizeLimit", "divisor", "storage"];
@@ -18,6 +20,24 @@ const QUANTITIES: [&str; 6] = ["limits", "requests", "overhead", "sizeLimit", "d
 const EXACT_MAPS: [&str; 2] = ["selector", "matchLabels"];
 /// Lists in which an additional entry changes the meaning: it grants rights to another subject.
 const EXACT_LISTS: [&str; 1] = ["subjects"];
+
+/// The maps of a `ConfigMap` or a Secret.
+const DATA: [&str; 3] = ["binaryData", "data", "stringData"];
+/// Fields that the API server keeps when they are empty, false or zero, and whose absence means something else.
+const KEPT: [&str; 12] = [
+    "allowPrivilegeEscalation",
+    "automountServiceAccountToken",
+    "emptyDir",
+    "enableServiceLinks",
+    "fsGroup",
+    "labelSelector",
+    "namespaceSelector",
+    "runAsGroup",
+    "runAsUser",
+    "selector",
+    "storageClassName",
+    "tolerationSeconds",
+];
 
 /// Whether every rendered field has the same value in the live object.
 #[must_use]
@@ -29,7 +49,7 @@ pub(crate) fn is_intact<T: Serialize>(rendered: &T, live: &T) -> bool {
 #[must_use]
 pub fn differences<T: Serialize>(rendered: &T, live: &T) -> Vec<String> {
     let mut found = Vec::new();
-    compare("", &to_json(rendered), &to_json(live), &mut |path, _| {
+    compare(Place::default(), &to_json(rendered), &to_json(live), &mut |path, _| {
         found.push(path.to_owned());
     });
     found
@@ -39,56 +59,101 @@ pub fn differences<T: Serialize>(rendered: &T, live: &T) -> Vec<String> {
 #[must_use]
 pub(crate) fn missing<T: Serialize>(rendered: &T, live: &T) -> Vec<String> {
     let mut found = Vec::new();
-    compare("", &to_json(rendered), &to_json(live), &mut |path, live| {
-        if live.is_null() {
-            found.push(path.to_owned());
-        }
-    });
+    compare(
+        Place::default(),
+        &to_json(rendered),
+        &to_json(live),
+        &mut |path, live| {
+            if live.is_null() {
+                found.push(path.to_owned());
+            }
+        },
+    );
     found
 }
 
-/// Calls `found` with the path of each difference and the live value there.
-fn compare(path: &str, rendered: &Value, live: &Value, found: &mut impl FnMut(&str, &Value)) {
-    let here = path.trim_start_matches('.');
-    match (rendered, live) {
-        (Value::Object(fields), Value::Object(others)) => {
-            let more = others.keys().any(|key| !fields.contains_key(key));
-            if more && is_one_of(path, &EXACT_MAPS) {
-                found(here, live);
-            }
-            for (key, field) in fields {
-                compare(
-                    &format!("{path}.{key}"),
-                    field,
-                    live.get(key).unwrap_or(&Value::Null),
-                    found,
-                );
-            }
+/// Where a value is.
+#[derive(Clone, Copy, Default)]
+struct Place<'a> {
+    path: &'a str,
+    /// The field, or the key in a map; none for an entry of a list.
+    key: &'a str,
+    /// The key of the object that it is part of.
+    parent: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// The path of a part.
+    fn below(&self, key: &str) -> String {
+        match self.path {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
         }
-        (Value::Array(items), Value::Array(others)) => {
-            if compare_lists(path, items, others, found) {
-                found(here, live);
-            }
-        }
-        // An empty emptyDir is a choice among sources, and the API server shows it.
-        (_, Value::Null) if is_left_out(rendered) && !path.ends_with(".emptyDir") => {}
-        _ if rendered == live || same_amount(path, rendered, live) => {}
-        _ => found(here, live),
+    }
+
+    /// The place of a part.
+    fn part(&self, path: &'a str, key: &'a str) -> Self {
+        let parent = self.key;
+        Self { path, key, parent }
+    }
+
+    fn is_entry_of_map(&self) -> bool {
+        MAPS.contains(&self.parent) || DATA.contains(&self.parent)
+    }
+
+    fn is_quantity(&self) -> bool {
+        let is_field = QUANTITIES.contains(&self.key) && !self.is_entry_of_map();
+        is_field || QUANTITIES.contains(&self.parent)
     }
 }
 
-/// Whether the API server may leave the value out of its answer: it does so with most that are empty, false or zero.
-fn is_left_out(value: &Value) -> bool {
-    is_empty(value) || *value == Value::Bool(false) || value.as_i64() == Some(0)
+/// Calls `found` with the path of each difference and the live value there.
+fn compare(place: Place, rendered: &Value, live: &Value, found: &mut impl FnMut(&str, &Value)) {
+    match (rendered, live) {
+        (Value::Object(fields), Value::Object(others)) => {
+            let more = others.keys().any(|key| !fields.contains_key(key));
+            if more && EXACT_MAPS.contains(&place.key) {
+                found(place.path, live);
+            }
+            for (key, field) in fields {
+                let path = place.below(key);
+                let live = live.get(key).unwrap_or(&Value::Null);
+                compare(place.part(&path, key), field, live, found);
+            }
+        }
+        (Value::Array(items), Value::Array(others)) => {
+            if compare_lists(place, items, others, found) {
+                found(place.path, live);
+            }
+        }
+        (_, Value::Null) if is_left_out(place, rendered) => {}
+        _ if rendered == live || (place.is_quantity() && is_same_amount(rendered, live)) => {}
+        _ => found(place.path, live),
+    }
+}
+
+/// Whether the API server may leave the value out of its answer, or its absence means the same.
+fn is_left_out(place: Place, value: &Value) -> bool {
+    let is_empty = match value {
+        Value::Null => return true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(key, field)| is_left_out(place.part("", key), field)),
+    };
+    is_empty && !KEPT.contains(&place.key) && !place.is_entry_of_map()
 }
 
 /// Entries with a key are found by it, wherever they stand and whatever stands beside them; of other lists, order and
 /// length count. Returns whether the live list has entries that it must not have.
-fn compare_lists(path: &str, rendered: &[Value], live: &[Value], found: &mut impl FnMut(&str, &Value)) -> bool {
-    let key = match path.rsplit('.').next() {
-        Some("volumeMounts") => "mountPath",
-        Some("volumeDevices") => "devicePath",
-        Some(_) | None => "name",
+fn compare_lists(place: Place, rendered: &[Value], live: &[Value], found: &mut impl FnMut(&str, &Value)) -> bool {
+    let key = match place.key {
+        "volumeMounts" => "mountPath",
+        "volumeDevices" => "devicePath",
+        _ => "name",
     };
     let name_of = |item: &Value| item.get(key).and_then(Value::as_str).map(str::to_owned);
     let mut by_name: HashMap<String, VecDeque<&Value>> = HashMap::new();
@@ -104,20 +169,20 @@ fn compare_lists(path: &str, rendered: &[Value], live: &[Value], found: &mut imp
             }
             None => (index.to_string(), live.get(index)),
         };
-        compare(&format!("{path}[{label}]"), item, other.unwrap_or(&Value::Null), found);
+        let path = format!("{}[{label}]", place.path);
+        let entry = Place {
+            path: &path,
+            ..Place::default()
+        };
+        compare(entry, item, other.unwrap_or(&Value::Null), found);
     }
-    let exact = is_one_of(path, &EXACT_LISTS) || rendered.iter().any(|item| item.get(key).is_none());
+    let exact = EXACT_LISTS.contains(&place.key) || rendered.iter().any(|item| item.get(key).is_none());
     exact && live.len() > rendered.len()
 }
 
-fn is_one_of(path: &str, keys: &[&str]) -> bool {
-    path.rsplit('.').next().is_some_and(|last| keys.contains(&last))
-}
-
-fn same_amount(path: &str, rendered: &Value, live: &Value) -> bool {
-    let is_quantity = path.rsplit('.').take(2).any(|key| QUANTITIES.contains(&key));
+fn is_same_amount(rendered: &Value, live: &Value) -> bool {
     let amount = |value: &Value| value.as_str().and_then(|text| text.parse::<Amount>().ok());
-    is_quantity && amount(rendered).is_some() && amount(rendered) == amount(live)
+    amount(rendered).is_some() && amount(rendered) == amount(live)
 }
 
 #[cfg(test)]
@@ -130,6 +195,8 @@ mod tests {
     #[case::same(json!({ "a": 1 }), json!({ "a": 1 }))]
     #[case::filled_in(json!({ "a": { "b": 1 } }), json!({ "a": { "b": 1, "c": 2 }, "d": 3 }))]
     #[case::empty_and_absent(json!({ "a": {}, "b": [], "c": "", "d": null, "e": false, "f": 0 }), json!({}))]
+    #[case::empty_parts(json!({ "securityContext": {}, "affinity": { "nodeAffinity": {} }, "resources": { "limits": {} } }), json!({}))]
+    #[case::quantity_of_a_device(json!({ "limits": { "example.com/gpu": "1k" } }), json!({ "limits": { "example.com/gpu": "1000" } }))]
     #[case::quantity(json!({ "limits": { "cpu": "1000m" } }), json!({ "limits": { "cpu": "1" } }))]
     #[case::size(json!({ "emptyDir": { "sizeLimit": "1024Mi" } }), json!({ "emptyDir": { "sizeLimit": "1Gi" } }))]
     #[case::one_volume_mounted_twice(json!({ "volumeMounts": [{ "name": "v", "mountPath": "/a" }, { "name": "v", "mountPath": "/b" }] }), json!({ "volumeMounts": [{ "name": "v", "mountPath": "/b" }, { "name": "v", "mountPath": "/a" }] }))]
@@ -143,6 +210,16 @@ mod tests {
     #[rstest]
     #[case::changed(json!({ "a": { "b": 1 } }), json!({ "a": { "b": 2 } }), "a.b")]
     #[case::volume_source(json!({ "volumes": [{ "name": "data", "emptyDir": {} }] }), json!({ "volumes": [{ "name": "data", "hostPath": { "path": "/" } }] }), "volumes[data].emptyDir")]
+    #[case::volume_source_gone(json!({ "volumes": [{ "name": "v", "emptyDir": {} }] }), json!({ "volumes": [{ "name": "v" }] }), "volumes[v].emptyDir")]
+    #[case::empty_value_of_a_selector(json!({ "nodeSelector": { "a.example/b": "" } }), json!({ "nodeSelector": {} }), "nodeSelector.a.example/b")]
+    #[case::selector_gone(json!({ "nodeSelector": { "a": "" } }), json!({}), "nodeSelector")]
+    #[case::empty_label(json!({ "metadata": { "labels": { "a": "" } } }), json!({ "metadata": { "labels": { "b": "" } } }), "metadata.labels.a")]
+    #[case::empty_annotation(json!({ "annotations": { "a": "" } }), json!({ "annotations": {} }), "annotations.a")]
+    #[case::empty_entry(json!({ "data": { "a": "" } }), json!({ "data": {} }), "data.a")]
+    #[case::everything_selected(json!({ "labelSelector": {} }), json!({}), "labelSelector")]
+    #[case::every_namespace_selected(json!({ "podAffinity": { "required": [{ "topologyKey": "t", "namespaceSelector": {} }] } }), json!({ "podAffinity": { "required": [{ "topologyKey": "t" }] } }), "podAffinity.required[0].namespaceSelector")]
+    #[case::no_storage_class(json!({ "storageClassName": "" }), json!({}), "storageClassName")]
+    #[case::token_mounted_again(json!({ "automountServiceAccountToken": false }), json!({}), "automountServiceAccountToken")]
     #[case::switched_on(json!({ "a": false }), json!({ "a": true }), "a")]
     #[case::switched_off(json!({ "a": true }), json!({}), "a")]
     #[case::removed(json!({ "a": { "b": 1 } }), json!({ "a": {} }), "a.b")]

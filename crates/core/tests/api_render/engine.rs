@@ -44,6 +44,35 @@ fn defaulted_template() -> Value {
     json!({ "template": defaulted_fields("engine", own) })
 }
 
+/// A template with empty values that the API server keeps.
+fn empty_values() -> Value {
+    let anything = json!({ "topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {} });
+    let claim = json!({
+        "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } }, "storageClassName": "",
+        "selector": {},
+    });
+    json!({ "template": {
+        "metadata": { "labels": { "example.com/label": "" }, "annotations": { "example.com/annotation": "" } },
+        "spec": {
+            "nodeSelector": { "example.com/role": "" }, "automountServiceAccountToken": false,
+            "securityContext": { "runAsUser": 0, "runAsGroup": 0, "fsGroup": 0 },
+            "tolerations": [{ "key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0 }],
+            "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [anything] } },
+            "topologySpreadConstraints": [
+                { "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {} },
+            ],
+            "volumes": [
+                { "name": "claim", "ephemeral": { "volumeClaimTemplate": { "spec": claim } } },
+                { "name": "scratch", "emptyDir": {} },
+            ],
+            "containers": [{
+                "name": "side", "image": "side",
+                "securityContext": { "allowPrivilegeEscalation": false, "runAsUser": 0, "runAsGroup": 0 },
+            }],
+        },
+    } })
+}
+
 #[rstest]
 #[case::bare(json!({}), None)]
 #[case::stopped(json!({ "replicas": 0 }), None)]
@@ -53,6 +82,9 @@ fn defaulted_template() -> Value {
 #[case::ui(json!({ "uiSidecar": true }), None)]
 #[case::defaults(defaulted_template(), None)]
 #[case::defaults_of_a_class(json!({}), Some(defaulted_template()))]
+#[case::empty_values(empty_values(), None)]
+#[case::claim_without_a_class(json!({ "storage": { "persistentVolumeClaim": { "storageClassName": "" } } }), None)]
+#[case::claim_without_access_modes(json!({ "storage": { "persistentVolumeClaim": { "accessModes": [] } } }), None)]
 #[tokio::test]
 async fn defaults_of_the_api_server_are_not_drift(#[case] spec: Value, #[case] class: Option<Value>) {
     let client = Cluster::attach().client().await.expect("connect as admin");

@@ -14,7 +14,7 @@ pub(super) fn changes(sources: &UserManifests, rendered: Rendering, live: Render
         return hash_changed(sources, rendered, live).into_iter().collect();
     };
     let mut paths = Vec::new();
-    differing(String::new(), &file, &live_file, &mut paths);
+    differing(String::new(), Some(&file), Some(&live_file), &mut paths);
     let mut described = 0..DESCRIBED;
     let mut custom = |path: &String| match described.next() {
         Some(_) => custom(sources, path, &file),
@@ -74,8 +74,8 @@ fn parsed(config_map: &ConfigMap) -> Option<Value> {
     serde_saphyr::from_str(text).ok()
 }
 
-fn differing(path: String, one: &Value, other: &Value, found: &mut Vec<String>) {
-    match (one.as_object(), other.as_object()) {
+fn differing(path: String, one: Option<&Value>, other: Option<&Value>, found: &mut Vec<String>) {
+    match (one.and_then(Value::as_object), other.and_then(Value::as_object)) {
         (Some(fields), Some(others)) => {
             let more = others.keys().filter(|key| !fields.contains_key(*key));
             for key in fields.keys().chain(more) {
@@ -84,9 +84,7 @@ fn differing(path: String, one: &Value, other: &Value, found: &mut Vec<String>) 
                 } else {
                     format!("{path}.{key}")
                 };
-                let value = fields.get(key).unwrap_or(&Value::Null);
-                let other = others.get(key).unwrap_or(&Value::Null);
-                differing(path, value, other, found);
+                differing(path, fields.get(key), others.get(key), found);
             }
         }
         _ if one == other => {}

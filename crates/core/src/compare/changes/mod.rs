@@ -11,6 +11,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::resolve::engine::ENGINE_CONTAINER;
+use crate::resolve::without_empty_values;
 use crate::text::shortened;
 
 /// The longest value that is reported.
@@ -94,8 +96,8 @@ impl<'a> UserManifests<'a> {
         Self {
             engine,
             class,
-            own_template: engine.spec.template.as_ref().map(json::<PodTemplateSpec>),
-            class_template: class.map(|class| json(&class.spec.template)),
+            own_template: engine.spec.template.as_ref().map(template),
+            class_template: class.map(|class| template(&class.spec.template)),
             own_config: engine.spec.custom_engine_config.as_ref().map(json),
             class_config: class_config.map(json),
         }
@@ -121,6 +123,11 @@ fn from_to(from: Option<String>, to: Option<String>) -> String {
         (Some(from), Some(to)) => format!(" changed from {from} to {to}"),
         _ => " changed".to_owned(),
     }
+}
+
+/// What a template sets.
+fn template(template: &PodTemplateSpec) -> Value {
+    json(&without_empty_values(template, ENGINE_CONTAINER))
 }
 
 fn json<T: Serialize>(value: &T) -> Value {

@@ -116,6 +116,15 @@ fn none() -> Value {
 #[case::config_removed(json!({ "customEngineConfig": { "x": 1 } }), json!({}), none(), none(), &["`x` was removed from the engine configuration"])]
 #[case::label_removed_from_the_class(json!({}), json!({}), json!({ "template": { "metadata": { "labels": { "x": "y" } } } }), none(),
     &["`metadata.labels.x` was removed from the pods (class small changed)"])]
+#[case::empty_node_label(json!({}), pod(&json!({ "nodeSelector": { "infra": "" } })), none(), none(), &["`spec.template.spec.nodeSelector` changed"])]
+#[case::empty_node_label_removed(pod(&json!({ "nodeSelector": { "infra": "" } })), json!({}), none(), none(), &["`spec.nodeSelector` was removed from the pods"])]
+#[case::empty_text_leaves_it_to_the_class(json!({}), container(&json!({ "image": "" })), container(&json!({ "image": "e:1" })), container(&json!({ "image": "e:2" })),
+    &["`spec.template.spec.containers[engine].image` of class small changed from e:1 to e:2"])]
+#[case::no_storage_class(json!({ "storage": { "persistentVolumeClaim": {} } }), json!({ "storage": { "persistentVolumeClaim": { "storageClassName": "" } } }), none(), none(),
+    &["`spec.storage.persistentVolumeClaim.storageClassName` changed"])]
+#[case::config_with_null(json!({}), json!({ "customEngineConfig": { "x": null } }), none(), none(), &["`spec.customEngineConfig.x` changed"])]
+#[case::config_without_null(json!({ "customEngineConfig": { "x": null } }), json!({}), none(), none(), &["`x` was removed from the engine configuration"])]
+#[case::config_with_an_empty_list(json!({}), json!({ "customEngineConfig": { "x": [] } }), none(), none(), &["`spec.customEngineConfig.x` changed"])]
 #[case::removed(json!({ "template": { "spec": { "nodeSelector": { "disk": "ssd" } } } }), json!({}), none(), none(), &["`spec.nodeSelector` was removed from the pods"])]
 #[case::variable_removed(container(&json!({ "env": [{ "name": "A", "value": "x" }] })), json!({}), none(), none(), &["`spec.containers[engine].env[A]` was removed from the pods"])]
 fn changes_are_named_by_the_fields_that_users_set(

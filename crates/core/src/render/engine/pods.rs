@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firebolt_api::{EmptyDirStorage, HostPathStorage, HostPathType, PersistentVolumeClaimStorage, StorageMedium};
+use firebolt_api::{EmptyDirStorage, HostPathStorage, PersistentVolumeClaimStorage, StorageMedium};
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource, PersistentVolumeClaim,
     PersistentVolumeClaimSpec, PodTemplateSpec, Volume, VolumeResourceRequirements,
@@ -88,10 +88,9 @@ fn empty_dir(storage: &EmptyDirStorage) -> EmptyDirVolumeSource {
 }
 
 fn host_path(storage: &HostPathStorage) -> HostPathVolumeSource {
-    let type_ = storage.type_.filter(|kind| *kind != HostPathType::Unset);
     HostPathVolumeSource {
         path: storage.path.clone(),
-        type_: type_.map(|kind| <&str>::from(kind).to_owned()),
+        type_: storage.type_.map(|kind| <&str>::from(kind).to_owned()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
 use k8s_openapi::api::apps::v1::StatefulSet;
+use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -138,6 +139,13 @@ fn the_template_hash_of_a_minimal_engine_never_changes() {
 #[case::volume(json!({ "template": { "spec": { "volumes": [{ "name": "v" }] } } }))]
 #[case::pull_secret(json!({ "template": { "spec": { "imagePullSecrets": [{ "name": "s" }] } } }))]
 #[case::annotation(json!({ "template": { "metadata": { "annotations": { "a": "b" } } } }))]
+#[case::empty_label(json!({ "template": { "metadata": { "labels": { "a": "" } } } }))]
+#[case::empty_annotation(json!({ "template": { "metadata": { "annotations": { "a": "" } } } }))]
+#[case::empty_node_label(json!({ "template": { "spec": { "nodeSelector": { "a": "" } } } }))]
+#[case::config_with_an_empty_list(json!({ "customEngineConfig": { "x": [] } }))]
+#[case::config_with_an_empty_object(json!({ "customEngineConfig": { "x": {} } }))]
+#[case::config_with_null(json!({ "customEngineConfig": { "x": null } }))]
+#[case::config_with_an_empty_text(json!({ "customEngineConfig": { "x": "" } }))]
 fn a_change_of_the_pods_changes_the_template_hash(#[case] change: Value) {
     assert_ne!(
         template_hash(&effective(&change, None)),
@@ -151,6 +159,8 @@ fn a_change_of_the_pods_changes_the_template_hash(#[case] change: Value) {
 #[case::drain_interval(json!({ "drainCheckInterval": "9s" }))]
 #[case::auto_stop(json!({ "autoStop": { "enabled": true, "activeReplicas": 5 } }))]
 #[case::stripped_config(json!({ "customEngineConfig": { "schema_version": "9" } }))]
+#[case::empty_texts(json!({ "template": { "spec": { "serviceAccountName": "", "containers": [{ "name": "engine", "image": "" }] } } }))]
+#[case::default_medium(json!({ "storage": { "emptyDir": { "medium": "" } } }))]
 #[case::empty_template(json!({ "template": { "metadata": { "labels": {} }, "spec": { "containers": [], "tolerations": [] } } }))]
 #[case::explicit_default(json!({ "storage": { "emptyDir": {} }, "uiSidecar": false }))]
 fn a_change_that_does_not_affect_the_pods_keeps_the_template_hash(#[case] change: Value) {
@@ -240,4 +250,71 @@ fn where_a_setting_comes_from_does_not_matter() {
     let own = effective(&json!({ "template": template }), None);
     let of_class = effective(&json!({}), Some(json!({ "template": template })));
     assert_eq!(template_hash(&own), template_hash(&of_class));
+}
+
+/// To the API server, a claim without a class differs from one of the default class.
+#[test]
+fn a_claim_without_a_storage_class_has_another_template_hash() {
+    let claim = |settings: Value| effective(&json!({ "storage": { "persistentVolumeClaim": settings } }), None);
+    let without_class = claim(json!({ "storageClassName": "" }));
+    assert_ne!(template_hash(&without_class), template_hash(&claim(json!({}))));
+    let claims = stateful_set(&without_class, 0)
+        .spec
+        .and_then(|spec| spec.volume_claim_templates);
+    let spec = claims.expect("claims").remove(0).spec.expect("a spec");
+    assert_eq!(spec.storage_class_name.as_deref(), Some(""));
+}
+
+#[rstest]
+#[case::of_the_engine(json!({ "accessModes": [] }), None)]
+#[case::of_the_class(json!(null), Some(json!({ "accessModes": [] })))]
+fn a_claim_without_access_modes_is_read_and_written_by_one_node(#[case] engine: Value, #[case] class: Option<Value>) {
+    let storage = |claim: Value| json!({ "template": {}, "storage": { "persistentVolumeClaim": claim } });
+    let engine = if engine.is_null() { json!({}) } else { storage(engine) };
+    let found = effective(&engine, class.map(storage));
+    let claims = stateful_set(&found, 0)
+        .spec
+        .and_then(|spec| spec.volume_claim_templates);
+    let spec = claims.expect("claims").remove(0).spec.expect("a spec");
+    assert_eq!(spec.access_modes, Some(vec!["ReadWriteOnce".to_owned()]));
+    assert_eq!(
+        template_hash(&found),
+        template_hash(&effective(&storage(json!({})), None))
+    );
+}
+
+fn any_config() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        Just(json!(false)),
+        Just(json!(0)),
+        Just(json!("")),
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!("x")),
+    ];
+    let tree = leaf.prop_recursive(2, 8, 2, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(|items| json!(items)),
+            prop::collection::btree_map("[ab]", inner, 0..3).prop_map(|map| json!(map)),
+        ]
+    });
+    prop::collection::btree_map("[ab]|logging|engine", tree, 0..3).prop_map(|map| json!(map))
+}
+
+proptest! {
+    /// Otherwise the ConfigMap of a running generation would be changed in place.
+    #[test]
+    fn another_configuration_file_has_another_template_hash(
+        (one, other) in (any_config(), any_config()),
+        by_class in any::<bool>(),
+    ) {
+        let of = |config: &Value| {
+            let settings = json!({ "template": {}, "customEngineConfig": config });
+            if by_class { effective(&json!({}), Some(settings)) } else { effective(&settings, None) }
+        };
+        let (one, other) = (of(&one), of(&other));
+        let same_file = config_map(&one, 0).data == config_map(&other, 0).data;
+        prop_assert_eq!(template_hash(&one) == template_hash(&other), same_file);
+    }
 }

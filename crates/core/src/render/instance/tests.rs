@@ -322,7 +322,7 @@ fn the_config_hash_of_a_bare_gateway_never_changes() {
     let annotations = gateway_pods(&effective(&json!({})))
         .metadata
         .and_then(|metadata| metadata.annotations);
-    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"898adb16282e41ad");
+    insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"66ab51d1515587a3");
 }
 
 /// The same, of the metadata service.

@@ -11,7 +11,7 @@ use firebolt_api::{AutoStop, FireboltEngine, FireboltEngineClass};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 
-use super::Defaults;
+use super::{Defaults, without_empty_values};
 
 pub use settings::Backend;
 pub(crate) use template::{ENGINE_CONTAINER, has_resources};
@@ -75,7 +75,9 @@ pub fn resolve(
     let (spec, class) = (&engine.spec, class.map(|class| &class.spec));
     let custom_config = class.and_then(|class| class.custom_engine_config.as_ref());
     let ui_sidecar = settings::ui_sidecar(class, spec);
-    let mut template = template::merge(class.map(|class| &class.template), spec.template.as_ref());
+    let layer = |template: &PodTemplateSpec| without_empty_values(template, ENGINE_CONTAINER);
+    let class_template = class.map(|class| layer(&class.template));
+    let mut template = template::merge(class_template.clone(), spec.template.as_ref().map(layer));
     let merged = template.clone();
     defaults.fill(&mut template);
     EffectiveEngine {
@@ -94,7 +96,7 @@ pub fn resolve(
         cluster_domain: defaults.cluster_domain.clone(),
         sources: Sources {
             template: merged,
-            class_template: class.map(|class| class.template.clone()),
+            class_template,
             custom_config: Some(config::custom(custom_config, spec.custom_engine_config.as_ref()))
                 .filter(|custom| !custom.is_empty()),
         },

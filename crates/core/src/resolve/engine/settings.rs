@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use firebolt_api::{
-    AutoStop, EmptyDirStorage, FireboltEngineClassSpec, FireboltEngineSpec, HostPathStorage,
-    PersistentVolumeClaimStorage, Rollout, Storage,
+    AutoStop, EmptyDirStorage, FireboltEngineClassSpec, FireboltEngineSpec, HostPathStorage, HostPathType,
+    PersistentVolumeClaimStorage, Rollout, Storage, StorageMedium,
 };
 
 use super::merge::engine_first;
@@ -66,13 +66,28 @@ pub(super) fn storage(class: Option<&FireboltEngineClassSpec>, engine: &Firebolt
     .unwrap_or_else(|| Backend::EmptyDir(EmptyDirStorage::default()))
 }
 
+/// The backend of a layer, without values that mean the same as none. The name of the class of a claim is not among
+/// them: an empty one excludes the default class.
 fn backend(storage: &Storage) -> Option<Backend> {
     let Storage {
-        persistent_volume_claim,
-        empty_dir,
-        host_path,
+        persistent_volume_claim: claim,
+        mut empty_dir,
+        mut host_path,
     } = storage.clone();
-    persistent_volume_claim
+    let claim = claim.map(|claim| match claim.access_modes.as_slice() {
+        [] => PersistentVolumeClaimStorage {
+            access_modes: PersistentVolumeClaimStorage::default().access_modes,
+            ..claim
+        },
+        [..] => claim,
+    });
+    if let Some(source) = &mut empty_dir {
+        source.medium.take_if(|medium| *medium == StorageMedium::Default);
+    }
+    if let Some(source) = &mut host_path {
+        source.type_.take_if(|kind| *kind == HostPathType::Unset);
+    }
+    claim
         .map(Backend::PersistentVolumeClaim)
         .or(empty_dir.map(Backend::EmptyDir))
         .or(host_path.map(Backend::HostPath))
@@ -159,6 +174,22 @@ mod tests {
             Backend::HostPath(_) => "hostPath",
         };
         assert_eq!(found, expected);
+    }
+
+    #[rstest]
+    #[case::access_modes(json!({ "persistentVolumeClaim": { "accessModes": [] } }), json!({ "persistentVolumeClaim": {} }))]
+    #[case::medium(json!({ "emptyDir": { "medium": "" } }), json!({ "emptyDir": {} }))]
+    #[case::type_(json!({ "hostPath": { "path": "/d", "type": "" } }), json!({ "hostPath": { "path": "/d" } }))]
+    fn empty_settings_of_a_volume_are_the_defaults(#[case] empty: Value, #[case] bare: Value) {
+        let of = |storage: &Value| {
+            let (class, engine) = layers(&json!({ "storage": storage }), &json!({ "storage": storage }));
+            let alone = super::storage(None, &engine);
+            assert_eq!(super::storage(Some(&class), &layers(&json!({}), &json!({})).1), alone);
+            alone
+        };
+        assert_eq!(of(&empty), of(&bare));
+        let no_class = json!({ "persistentVolumeClaim": { "storageClassName": "" } });
+        assert_ne!(of(&no_class), of(&json!({ "persistentVolumeClaim": {} })));
     }
 
     #[test]

@@ -12,11 +12,11 @@ use super::merge::{class_then_engine, engine_first, engine_keys_win};
 pub(crate) const ENGINE_CONTAINER: &str = "engine";
 
 /// One template from both layers. The first container is the engine's, named or not by either layer; sidecars of the
-/// class and then of the engine follow.
+/// class and then of the engine follow. Neither layer has empty values that mean nothing.
 #[must_use]
-pub(super) fn merge(class: Option<&PodTemplateSpec>, engine: Option<&PodTemplateSpec>) -> PodTemplateSpec {
-    let layer = |template: Option<&PodTemplateSpec>| {
-        let template = template.cloned().unwrap_or_default();
+pub(super) fn merge(class: Option<PodTemplateSpec>, engine: Option<PodTemplateSpec>) -> PodTemplateSpec {
+    let layer = |template: Option<PodTemplateSpec>| {
+        let template = template.unwrap_or_default();
         (template.metadata.unwrap_or_default(), template.spec.unwrap_or_default())
     };
     let ((class_metadata, class_spec), (engine_metadata, engine_spec)) = (layer(class), layer(engine));
@@ -118,7 +118,8 @@ fn engine_container(class: Container, engine: Container) -> Container {
         image: engine_first(class.image, engine.image),
         image_pull_policy: engine_first(class.image_pull_policy, engine.image_pull_policy),
         lifecycle: engine_first(class.lifecycle, engine.lifecycle),
-        resources: resources(class.resources, engine.resources),
+        // Never mixed: a request of one layer with a limit of the other may be invalid.
+        resources: engine_first(class.resources, engine.resources),
         security_context: engine_first(class.security_context, engine.security_context),
         termination_message_path: engine_first(class.termination_message_path, engine.termination_message_path),
         termination_message_policy: engine_first(class.termination_message_policy, engine.termination_message_policy),
@@ -145,14 +146,6 @@ fn engine_container(class: Container, engine: Container) -> Container {
     }
 }
 
-/// Resources are never mixed: a request of one layer with a limit of the other may be invalid.
-fn resources(
-    class: Option<ResourceRequirements>,
-    engine: Option<ResourceRequirements>,
-) -> Option<ResourceRequirements> {
-    engine_first(class, engine.filter(has_resources))
-}
-
 /// Whether there is any request, limit or claim.
 #[must_use]
 pub(crate) fn has_resources(resources: &ResourceRequirements) -> bool {
@@ -165,15 +158,17 @@ pub(crate) fn has_resources(resources: &ResourceRequirements) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resolve::without_empty_values;
     use rstest::rstest;
     use serde_json::{Value, json};
 
     fn template(value: &Value) -> PodTemplateSpec {
-        serde_json::from_value(value.clone()).expect("a template")
+        let template = serde_json::from_value(value.clone()).expect("a template");
+        without_empty_values(&template, ENGINE_CONTAINER)
     }
 
     fn merged(class: &Value, engine: &Value) -> Value {
-        serde_json::to_value(merge(Some(&template(class)), Some(&template(engine)))).expect("a template is JSON")
+        serde_json::to_value(merge(Some(template(class)), Some(template(engine)))).expect("a template is JSON")
     }
 
     /// One field of the pod in both layers, and what becomes of it.

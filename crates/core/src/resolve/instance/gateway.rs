@@ -135,9 +135,8 @@ fn fill_container(own: &mut Container, defaults: &Defaults) {
 
 /// Whether the user has set nothing that affects where the pods run.
 fn has_no_placement(pod: &PodSpec) -> bool {
-    let spreads = pod.topology_spread_constraints.as_ref();
     let affinity = pod.affinity.as_ref();
-    spreads.is_none_or(Vec::is_empty) && affinity.is_none_or(|affinity| *affinity == Affinity::default())
+    pod.topology_spread_constraints.is_none() && affinity.is_none_or(|affinity| *affinity == Affinity::default())
 }
 
 fn spread(instance: &str, over: &str) -> TopologySpreadConstraint {

@@ -136,10 +136,5 @@ pub(crate) fn component_labels(instance: &str, component: Component) -> BTreeMap
     ])
 }
 
-/// The text, if it is not empty.
-fn filled(text: Option<String>) -> Option<String> {
-    text.filter(|text| !text.is_empty())
-}
-
 #[cfg(test)]
 mod tests;

@@ -6,13 +6,13 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::filled;
-use crate::resolve::engine::has_resources;
+use crate::resolve::without_empty_values;
 
 /// The user's part of the template. The first container is the component's own, named by the user or not; sidecars
 /// follow.
 pub(super) fn forward(user: Option<&PodTemplateSpec>, own: &str) -> PodTemplateSpec {
-    let PodTemplateSpec { metadata, spec } = user.cloned().unwrap_or_default();
+    let user = user.map(|user| without_empty_values(user, own));
+    let PodTemplateSpec { metadata, spec } = user.unwrap_or_default();
     let metadata = metadata.unwrap_or_default();
     PodTemplateSpec {
         // Of the metadata of a template only these two may be set; admission refuses the rest.
@@ -51,7 +51,7 @@ fn pod(user: PodSpec, own: &str) -> PodSpec {
         scheduling_gates: user.scheduling_gates,
         scheduling_group: user.scheduling_group,
         security_context: user.security_context,
-        service_account_name: filled(user.service_account_name),
+        service_account_name: user.service_account_name,
         set_hostname_as_fqdn: user.set_hostname_as_fqdn,
         tolerations: user.tolerations,
         topology_spread_constraints: user.topology_spread_constraints,
@@ -89,9 +89,9 @@ fn own_container(user: Container, own: &str) -> Container {
     Container {
         name: own.to_owned(),
 
-        image: filled(user.image),
-        image_pull_policy: filled(user.image_pull_policy),
-        resources: user.resources.filter(has_resources),
+        image: user.image,
+        image_pull_policy: user.image_pull_policy,
+        resources: user.resources,
 
         // These fields belong to the operator. Admission rejects them in templates; here they are ignored.
         args: None,

@@ -13,5 +13,5 @@ mod service_account;
 mod several_instances;
 mod status_history;
 mod testenv;
-mod volumes;
+pub(crate) mod volumes;
 mod write_count;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::fixtures::{MAIN, minimal};
 use super::status_history::StatusHistory;
 use super::testenv::{Component, InstanceEnv, condition, status};
+use crate::kubelet::EMPTY_LABEL;
 use crate::kubelet::pod_status::Behaviour;
 
 /// The edit of an instance that gives its gateway another image.
@@ -180,4 +181,38 @@ async fn an_edited_metadata_service_is_ready_only_when_its_new_pod_is_ready() {
     let mut ready: Vec<bool> = of_edit.map(|status| status.metadata_ready).collect();
     ready.dedup();
     assert_eq!(ready, [false, true], "ready means that the new one is");
+}
+
+/// Values that are empty are applied to the pods of both components, and so is their removal.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_value_of_a_template_reaches_the_pods_and_leaves_them() {
+    let env = InstanceEnv::deployed(&minimal(MAIN)).await;
+    let template = |value: &Value| {
+        let entries = json!({ EMPTY_LABEL: value });
+        json!({ "template": {
+            "metadata": { "labels": entries, "annotations": entries }, "spec": { "nodeSelector": entries },
+        } })
+    };
+    for value in [json!(""), json!(null)] {
+        let edit = json!({ "spec": { "metadata": template(&value), "gateway": template(&value) } });
+        env.edit_instance(MAIN, edit).await;
+        for (component, count) in [("metadata", 1), ("gateway", 2)] {
+            let shown = async || {
+                let pods = env.list::<Pod>().await;
+                let of_component = pods.iter().filter(|pod| {
+                    pod.labels()["firebolt.io/component"] == component && pod.metadata.deletion_timestamp.is_none()
+                });
+                let pods: Vec<Value> = of_component.map(|pod| serde_json::to_value(pod).unwrap()).collect();
+                let places = ["/metadata/labels", "/metadata/annotations", "/spec/nodeSelector"];
+                let of_pod = |pod: &Value| {
+                    let entries = places.map(|place| pod.pointer(place).map(|map| map[EMPTY_LABEL].clone()));
+                    entries.map(Option::unwrap_or_default) == [value.clone(), value.clone(), value.clone()]
+                };
+                (pods.len() == count && pods.iter().all(of_pod)).then_some(())
+            };
+            env.eventually(&format!("the pods of {component} have {value}"), shown)
+                .await;
+        }
+        env.wait_for_phase(MAIN, InstancePhase::Ready).await;
+    }
 }

@@ -14,11 +14,11 @@ use crate::support::unique;
 use crate::testenv::TestEnv;
 
 /// A provisioner for the claims of one namespace. It ends when it is dropped.
-pub(super) struct Volumes(AbortHandle);
+pub(crate) struct Volumes(AbortHandle);
 
 impl Volumes {
     /// Starts one.
-    pub(super) async fn provide(base: &TestEnv) -> Self {
+    pub(crate) async fn provide(base: &TestEnv) -> Self {
         let namespaces: Api<Namespace> = Api::all(base.client.clone());
         let namespace = namespaces.get(&base.namespace).await.unwrap();
         let (claims, volumes) = (base.api(), Api::all(base.client.clone()));

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::kubelet::metrics_server::{Answer, MetricsServer};
 use crate::kubelet::pod_status::{self, Behaviour, HOST_ADDRESS, Life};
-use crate::kubelet::{Instructions, NODE_LABEL};
+use crate::kubelet::{EMPTY_LABEL, Instructions, NODE_LABEL};
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// As in a real kubelet. The node counts as lost after four missed renewals.
@@ -162,7 +162,9 @@ impl Kubelet {
 
     fn node(&self) -> Node {
         let plenty = json!({ "cpu": "1000", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "10000" });
-        let labels = json!({ NODE_LABEL: "true", "kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux" });
+        let labels = json!({
+            NODE_LABEL: "true", EMPTY_LABEL: "", "kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux",
+        });
         let ready = json!({
             "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "The kubelet is simulated.",
             "lastHeartbeatTime": now(), "lastTransitionTime": now(),

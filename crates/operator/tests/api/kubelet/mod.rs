@@ -31,6 +31,8 @@ use crate::kubelet::pod_status::Behaviour;
 
 /// Marks the nodes of tests.
 pub(crate) const NODE_LABEL: &str = "tests.firebolt.io/simulated";
+/// A label of theirs with an empty value, as those that name the role of a node.
+pub(crate) const EMPTY_LABEL: &str = "tests.firebolt.io/empty";
 
 /// The settings by tests, and what the node recorded.
 #[derive(Default)]
