@@ -6,6 +6,7 @@
 //! - `compare` compares what was observed in the cluster with what is desired;
 //! - `plan` turns the desired and the observed state into an ordered list of writes;
 //! - `activity` reads how busy a pod is from its metrics;
+//! - `pods` reads the state of a pod, and `orphans` where a pod without an owner comes from;
 //! - `admit` knows what a user may set.
 //!
 //! Time, randomness, versions and images are arguments. `cargo xtask lint-deps` keeps everything else out.
@@ -17,6 +18,7 @@ pub mod compare;
 mod database;
 pub mod desired;
 mod names;
+pub mod orphans;
 pub mod plan;
 pub mod pods;
 pub mod render;

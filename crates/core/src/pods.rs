@@ -7,7 +7,7 @@ use crate::resolve::engine::ENGINE_CONTAINER;
 
 /// How long after the end of its grace period a pod that is being deleted is certainly not running any more: its
 /// kubelet has killed it, or its node is lost.
-const AFTER_GRACE: SignedDuration = SignedDuration::from_secs(30);
+pub(crate) const AFTER_GRACE: SignedDuration = SignedDuration::from_secs(30);
 /// The maximum number of causes in a message.
 const MOST_CAUSES: usize = 3;
 /// The maximum length of a message of Kubernetes that is quoted.
@@ -63,6 +63,21 @@ pub fn may_run_queries(pod: &Pod, now: Timestamp) -> bool {
     running && phase(pod) == "Running" && !killed && !node_gone && !lost
 }
 
+/// Whether the engine in the pod was never started, so that it cannot have had a query. A container that has run before
+/// and is restarting may have had some.
+#[must_use]
+pub fn never_started(pod: &Pod) -> bool {
+    let is_new = |engine: &ContainerStatus| {
+        let waits = engine.state.as_ref().is_some_and(|state| state.waiting.is_some());
+        let has_ended = engine
+            .last_state
+            .as_ref()
+            .is_some_and(|state| state.terminated.is_some());
+        waits && !has_ended && engine.restart_count == 0
+    };
+    phase(pod) == "Pending" && engine_status(pod).is_none_or(is_new)
+}
+
 /// Why pods are not ready, one sentence for each cause, in the order of the pods. Pods that are ready or starting
 /// normally are left out.
 #[must_use]
@@ -104,7 +119,51 @@ fn evicted(pod: &Pod) -> Option<String> {
 fn containers(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let groups = [&status.init_container_statuses, &status.container_statuses];
-    groups.into_iter().flatten().flatten().find_map(container)
+    let mut statuses = groups.into_iter().flatten().flatten();
+    statuses.find_map(|status| out_of_memory(pod, status).or_else(|| container(status)))
+}
+
+/// The latest end of the container was that it was killed for its memory.
+#[must_use]
+pub fn is_oom_killed(status: &ContainerStatus) -> bool {
+    let mut states = [&status.state, &status.last_state].into_iter().flatten();
+    let latest = states.find_map(|state| state.terminated.as_ref());
+    latest.is_some_and(|ended| ended.reason.as_deref() == Some("OOMKilled"))
+}
+
+/// Also of a container that runs again: until it is ready, that it was killed is all there is to say about it.
+fn out_of_memory(pod: &Pod, status: &ContainerStatus) -> Option<String> {
+    if status.ready || !is_oom_killed(status) {
+        return None;
+    }
+    let (name, restarts) = (&status.name, restarts(status));
+    Some(match memory_limit(pod, name) {
+        Some(limit) => format!(
+            "ran out of memory: container {name} was killed (OOMKilled) at its limit of {limit}, {restarts}; raise \
+             resources.limits.memory of container {name} in spec.template of the engine or its class, or reduce the \
+             memory that it needs"
+        ),
+        None => format!(
+            "ran out of memory: container {name}, which has no memory limit, was killed (OOMKilled) because its node \
+             ran out of memory, {restarts}; set resources.requests.memory of container {name} in spec.template of the \
+             engine or its class to what it needs, so that it gets a node with enough memory"
+        ),
+    })
+}
+
+fn memory_limit<'a>(pod: &'a Pod, container: &str) -> Option<&'a str> {
+    let spec = pod.spec.as_ref()?;
+    let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let found = all.find(|found| found.name == container)?;
+    let limits = found.resources.as_ref()?.limits.as_ref()?;
+    limits.get("memory").map(|limit| limit.0.as_str())
+}
+
+fn restarts(status: &ContainerStatus) -> String {
+    match status.restart_count {
+        1 => "1 restart".to_owned(),
+        restarts => format!("{restarts} restarts"),
+    }
 }
 
 fn container(status: &ContainerStatus) -> Option<String> {
@@ -116,9 +175,9 @@ fn container(status: &ContainerStatus) -> Option<String> {
             // Every pod passes through both.
             "" | "ContainerCreating" | "PodInitializing" => None,
             "CrashLoopBackOff" => Some(format!(
-                "is in a crash loop: container {name} {}, {} restarts",
+                "is in a crash loop: container {name} {}, {}",
                 last_end(status),
-                status.restart_count
+                restarts(status)
             )),
             reason => {
                 let message = waiting.message.as_deref().unwrap_or_default();
@@ -154,9 +213,12 @@ fn last_end(status: &ContainerStatus) -> String {
 }
 
 fn engine_state(pod: &Pod) -> Option<&ContainerState> {
+    engine_status(pod)?.state.as_ref()
+}
+
+fn engine_status(pod: &Pod) -> Option<&ContainerStatus> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
-    let engine = statuses.iter().find(|status| status.name == ENGINE_CONTAINER)?;
-    engine.state.as_ref()
+    statuses.iter().find(|status| status.name == ENGINE_CONTAINER)
 }
 
 fn phase(pod: &Pod) -> &str {
@@ -186,142 +248,4 @@ fn sentence(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use rstest::rstest;
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn now() -> Timestamp {
-        "2026-11-16T12:00:00Z".parse().unwrap()
-    }
-
-    fn pod(status: &Value) -> Pod {
-        let owner = |uid: &str, controller: bool| json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": uid, "controller": controller });
-        let metadata = json!({ "name": "a-g0-0", "ownerReferences": [owner("u", true), owner("v", false)] });
-        serde_json::from_value(json!({ "metadata": metadata, "status": status })).unwrap()
-    }
-
-    fn running() -> Value {
-        json!({
-            "phase": "Running",
-            "conditions": [{ "type": "Ready", "status": "True" }],
-            "containerStatuses": [{ "name": "engine", "ready": true, "restartCount": 0, "image": "", "imageID": "", "state": { "running": {} } }],
-        })
-    }
-
-    fn with(change: impl FnOnce(&mut Value)) -> Value {
-        let mut status = running();
-        change(&mut status);
-        status
-    }
-
-    fn going(deadline: &str) -> Pod {
-        let mut pod = pod(&running());
-        pod.metadata.deletion_timestamp = Some(serde_json::from_value(json!(deadline)).unwrap());
-        pod
-    }
-
-    #[test]
-    fn a_pod_is_controlled_by_the_owner_with_the_same_uid() {
-        assert!(is_of(&pod(&running()), "u"));
-        assert!(!is_of(&pod(&running()), "v"));
-        assert!(!is_of(&pod(&running()), "s"));
-    }
-
-    #[rstest]
-    #[case::ready(running(), true)]
-    #[case::unready(with(|status| status["conditions"][0]["status"] = json!("False")), false)]
-    #[case::unknown(with(|status| status["conditions"] = json!([])), false)]
-    #[case::pending(with(|status| status["phase"] = json!("Pending")), false)]
-    #[case::empty(json!({}), false)]
-    fn a_pod_is_ready_when_it_runs_and_says_so(#[case] status: Value, #[case] ready: bool) {
-        assert_eq!(is_ready(&pod(&status)), ready);
-    }
-
-    #[test]
-    fn a_pod_that_is_being_deleted_is_not_ready() {
-        assert!(!is_ready(&going("2026-11-16T12:00:30Z")));
-    }
-
-    #[rstest]
-    #[case::running(pod(&running()), true)]
-    #[case::unready_but_running(pod(&with(|status| status["conditions"][0]["status"] = json!("False"))), true)]
-    #[case::waiting(pod(&with(|status| status["containerStatuses"][0]["state"] = json!({ "waiting": {} }))), false)]
-    #[case::another_container(pod(&with(|status| status["containerStatuses"][0]["name"] = json!("sidecar"))), false)]
-    #[case::finished(pod(&with(|status| status["phase"] = json!("Failed"))), false)]
-    #[case::node_lost(pod(&with(|status| status["reason"] = json!("NodeLost"))), false)]
-    #[case::node_gone(pod(&with(|status| status["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC" }]))), false)]
-    #[case::preempted(pod(&with(|status| status["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler" }]))), true)]
-    #[case::finishing(going("2026-11-16T12:00:30Z"), true)]
-    #[case::just_over(going("2026-11-16T11:59:40Z"), true)]
-    #[case::killed(going("2026-11-16T11:59:00Z"), false)]
-    fn only_a_pod_that_certainly_does_not_run_is_not_waited_for(#[case] pod: Pod, #[case] may: bool) {
-        assert_eq!(may_run_queries(&pod, now()), may);
-    }
-
-    fn waiting(state: &Value) -> Value {
-        json!({ "phase": "Pending", "containerStatuses": [{
-            "name": "engine", "ready": false, "restartCount": 7, "image": "", "imageID": "", "state": { "waiting": state },
-            "lastState": { "terminated": { "exitCode": 3, "reason": "Error", "message": "no such\nfile. " } },
-        }] })
-    }
-
-    #[rstest]
-    #[case::ready(running(), None)]
-    #[case::on_its_way(waiting(&json!({ "reason": "ContainerCreating" })), None)]
-    #[case::silent(json!({ "phase": "Pending" }), None)]
-    #[case::image(
-        waiting(&json!({ "reason": "ImagePullBackOff", "message": "Back-off pulling image \"x:1\"." })),
-        Some("Pod a-g0-0 cannot start container engine: ImagePullBackOff: Back-off pulling image \"x:1\".")
-    )]
-    #[case::crash(
-        waiting(&json!({ "reason": "CrashLoopBackOff", "message": "back-off 5m0s" })),
-        Some("Pod a-g0-0 is in a crash loop: container engine exited with code 3 (no such file), 7 restarts.")
-    )]
-    #[case::unschedulable(
-        json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False", "message": "0/3 nodes are available." }] }),
-        Some("Pod a-g0-0 cannot be scheduled: 0/3 nodes are available.")
-    )]
-    #[case::evicted(json!({ "phase": "Failed", "reason": "Evicted" }), Some("Pod a-g0-0 has failed: Evicted."))]
-    #[case::down(
-        json!({ "phase": "Running", "containerStatuses": [{ "name": "engine", "ready": false, "restartCount": 1, "image": "", "imageID": "",
-            "state": { "terminated": { "exitCode": 137 } } }] }),
-        Some("Pod a-g0-0 is not running: container engine exited with code 137.")
-    )]
-    fn a_pod_says_why_it_is_not_ready(#[case] status: Value, #[case] expected: Option<&str>) {
-        assert_eq!(causes([&pod(&status)]), expected.into_iter().collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn pods_with_the_same_cause_are_counted_and_not_repeated() {
-        let image = waiting(&json!({ "reason": "ErrImagePull", "message": "no such image" }));
-        let crash = waiting(&json!({ "reason": "CrashLoopBackOff" }));
-        let pods = [pod(&image), pod(&crash), pod(&image), pod(&running()), pod(&image)];
-        let reported = causes(&pods);
-        assert_eq!(reported.len(), 2);
-        assert_eq!(
-            reported[0],
-            "Pod a-g0-0 (and 2 more) cannot start container engine: ErrImagePull: no such image."
-        );
-        assert!(reported[1].starts_with("Pod a-g0-0 is in a crash loop"), "{reported:?}");
-    }
-
-    #[test]
-    fn an_init_container_is_named_before_those_that_wait_for_it() {
-        let mut status = waiting(&json!({ "reason": "PodInitializing" }));
-        status["initContainerStatuses"] = json!([{ "name": "fetch", "ready": false, "restartCount": 0, "image": "", "imageID": "",
-            "state": { "waiting": { "reason": "CreateContainerConfigError", "message": "secret \"s\" not found" } } }]);
-        let expected = "Pod a-g0-0 cannot start container fetch: CreateContainerConfigError: secret \"s\" not found.";
-        assert_eq!(causes([&pod(&status)]), [expected]);
-    }
-
-    #[test]
-    fn a_message_of_any_length_stays_one_line() {
-        let cause = cause(&pod(&waiting(
-            &json!({ "reason": "ErrImagePull", "message": "ü\n".repeat(9_999) }),
-        )))
-        .unwrap();
-        assert!(cause.chars().count() < 300 && !cause.contains('\n'), "{cause}");
-    }
-}
+mod tests;

@@ -24,7 +24,7 @@ struct Fault {
     words: &'static [&'static str],
 }
 
-const FAULTS: [Fault; 5] = [
+const FAULTS: [Fault; 6] = [
     Fault {
         engine: "without-image",
         applied_to: |engine| engine.image(MISSING_IMAGE),
@@ -36,6 +36,18 @@ const FAULTS: [Fault; 5] = [
         applied_to: |engine| engine.env("STAND_IN_EXIT_CODE", "3"),
         reason: "Rolling",
         words: &["is in a crash loop", "container engine exited with code 3"],
+    },
+    Fault {
+        engine: "out-of-memory",
+        applied_to: |engine| {
+            let limited = engine.but(|spec| limit(pod(spec), "memory", "64Mi"));
+            limited.env("STAND_IN_MEMORY", "256")
+        },
+        reason: "Rolling",
+        words: &[
+            "ran out of memory: container engine was killed (OOMKilled) at its limit of 64Mi",
+            "raise resources.limits.memory of container engine in spec.template",
+        ],
     },
     Fault {
         engine: "without-node",
@@ -148,4 +160,10 @@ fn request(pod: &mut PodSpec, resource: &str, quantity: &str) {
     let resources = pod.containers[0].resources.get_or_insert_default();
     let requests = resources.requests.get_or_insert_default();
     requests.insert(resource.to_owned(), Quantity(quantity.to_owned()));
+}
+
+fn limit(pod: &mut PodSpec, resource: &str, quantity: &str) {
+    let resources = pod.containers[0].resources.get_or_insert_default();
+    let limits = resources.limits.get_or_insert_default();
+    limits.insert(resource.to_owned(), Quantity(quantity.to_owned()));
 }

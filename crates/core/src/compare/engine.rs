@@ -13,17 +13,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use super::changes::{Rendering, changes};
+use super::terminating::first_to_end;
 use super::{meta, name_of, named};
 use crate::desired::Lookup;
 use crate::desired::engine::{DesiredEngine, References};
 use crate::plan::engine::{
-    ActivitySample, Deletion, Desired, DrainSample, Generation, Observed, Pods, Routing, StatefulSet as ObservedSet,
-    StatefulSetWarning, events_due,
+    ActivitySample, Deletion, Desired, DrainSample, Generation, Observed, OrphanedPod, Pods, Routing,
+    StatefulSet as ObservedSet, StatefulSetWarning, events_due,
 };
 use crate::plan::{Meta, ObservedChild, Reads};
-use crate::pods;
 use crate::render::{differences, engine as render, is_intact};
 use crate::resolve::engine::EffectiveEngine;
+use crate::{orphans, pods};
 
 /// All objects of one engine by label or by name, regardless of their owner.
 #[derive(Clone, Debug, Default)]
@@ -51,12 +52,13 @@ impl EngineObjects {
         named(&self.config_maps, &EngineNames(engine).config_map(generation))
     }
 
-    /// The UIDs of all objects but the pods.
+    /// The UIDs of all objects.
     pub fn uids(&self) -> impl Iterator<Item = &str> {
         let sets = self.stateful_sets.iter().map(Metadata::metadata);
         let services = self.services.iter().map(Metadata::metadata);
         let config_maps = self.config_maps.iter().map(Metadata::metadata);
-        let all = sets.chain(services).chain(config_maps);
+        let pods = self.pods.iter().map(Metadata::metadata);
+        let all = sets.chain(services).chain(config_maps).chain(pods);
         all.filter_map(|metadata| metadata.uid.as_deref())
     }
 
@@ -157,6 +159,7 @@ impl EngineComparator<'_> {
             if let Some(number) = self.number(set, "") {
                 let generation = generations.entry(number).or_default();
                 generation.pods = pods_of(set, &objects.pods);
+                generation.terminating = first_to_end(set.metadata.uid.as_deref().unwrap_or_default(), &objects.pods);
                 generation.stateful_set = Some(self.set(set, number, objects));
             }
         }
@@ -175,6 +178,14 @@ impl EngineComparator<'_> {
             if let Some(number) = self.number(service, "-hl") {
                 let rendered = || render::headless_service(self.effective, number);
                 generations.entry(number).or_default().headless_service = Some(self.child(service, rendered));
+            }
+        }
+        for pod in &objects.pods {
+            if let Some(number) = orphans::generation(pod, &self.effective.name) {
+                let generation = generations.entry(number).or_default();
+                // A StatefulSet that stays adopts the pod.
+                let left = generation.stateful_set.as_ref().is_none_or(|set| set.meta.terminating);
+                generation.orphans.extend(left.then(|| self.orphan(pod)));
             }
         }
         let routing = objects.routing_service(&self.effective.name);
@@ -237,6 +248,17 @@ impl EngineComparator<'_> {
 
     fn meta<K: Metadata<Ty = ObjectMeta>>(&self, object: &K) -> Meta {
         meta(object, &self.effective.uid)
+    }
+
+    fn orphan(&self, pod: &Pod) -> OrphanedPod {
+        OrphanedPod {
+            name: name_of(pod).to_owned(),
+            meta: Meta {
+                owned: true,
+                ..self.meta(pod)
+            },
+            ready: pods::is_ready(pod),
+        }
     }
 
     fn set(&self, live: &StatefulSet, number: i64, objects: &EngineObjects) -> ObservedSet {

@@ -213,6 +213,41 @@ fn a_pod_that_is_going_does_not_count() {
     let time = serde_json::from_value(json!("2026-11-16T12:00:00Z")).unwrap();
     let generation = observed(|objects| objects.pods[0].metadata.deletion_timestamp = Some(time));
     assert_eq!(generation.pods, Pods { total: 1, ready: 1 });
+    assert_eq!(generation.terminating.unwrap().name, "a-g3-0");
+}
+
+#[test]
+fn pods_that_a_stateful_set_left_behind_are_found_unless_it_takes_them_back() {
+    let orphaned = |objects: &mut EngineObjects| {
+        for (ordinal, pod) in (0..).zip(&mut objects.pods) {
+            let labels = render::generation_labels(&effective(), 3);
+            pod.metadata.owner_references = None;
+            (pod.metadata.labels, pod.metadata.uid) = (Some(labels), Some(format!("pod-{ordinal}")));
+            pod.spec.get_or_insert_default().subdomain = Some("a-g3-hl".to_owned());
+        }
+    };
+    let left = observed(|objects| {
+        orphaned(objects);
+        objects.stateful_sets.clear();
+    });
+    let found: Vec<_> = left.orphans.iter().map(|pod| (&*pod.name, &*pod.meta.uid)).collect();
+    assert_eq!(found, [("a-g3-0", "pod-0"), ("a-g3-1", "pod-1")]);
+    assert!(
+        left.orphans
+            .iter()
+            .all(|pod| pod.ready && pod.meta.owned && !pod.meta.terminating)
+    );
+    assert!(observed(orphaned).orphans.is_empty());
+    let leaving = observed(|objects| {
+        orphaned(objects);
+        objects.stateful_sets[0].metadata.deletion_timestamp =
+            Some(serde_json::from_value(json!("2026-11-16T12:00:00Z")).unwrap());
+    });
+    assert_eq!(leaving.orphans.len(), 2);
+    assert!(
+        observed(|objects| objects.stateful_sets.clear()).orphans.is_empty(),
+        "Kubernetes deletes those with an owner"
+    );
 }
 
 fn selector_of(service: &mut Service) -> &mut BTreeMap<String, String> {

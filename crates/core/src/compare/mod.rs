@@ -6,6 +6,7 @@
 mod changes;
 pub mod engine;
 pub mod instance;
+mod terminating;
 pub mod warning;
 
 use k8s_openapi::Metadata;

@@ -10,7 +10,7 @@ pub(crate) const ENGINE_USER: i64 = 3473;
 
 /// How long an engine keeps serving after its pod is deleted, in seconds. By then, no gateway knows its address any more.
 /// An engine that ended sooner would fail queries that are on their way to it.
-const ENGINE_WITHDRAWAL: i64 = 5;
+pub(crate) const ENGINE_WITHDRAWAL: i64 = 5;
 
 /// Settings of the operator's deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,5 +6,7 @@ pub mod engine;
 pub mod instance;
 
 pub use defaults::Defaults;
-pub(crate) use defaults::{ENGINE_USER, hardened, pull_policy, pull_secrets, runtime_default, withdrawal};
+pub(crate) use defaults::{
+    ENGINE_USER, ENGINE_WITHDRAWAL, hardened, pull_policy, pull_secrets, runtime_default, withdrawal,
+};
 pub(crate) use empty_values::{MAPS, without_empty_values};

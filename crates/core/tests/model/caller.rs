@@ -105,6 +105,7 @@ fn attempt(
         },
         progress_deadline: Duration::from_mins(15),
         switch_notice: SWITCH_NOTICE,
+        lost_pod_timeout: Duration::from_mins(10),
         observed: &observed,
         limits: Limits {
             refused_deletes: &refused,
@@ -358,6 +359,7 @@ fn generation(number: i8, spec: Spec, seen: Gen) -> Generation {
             total: total.into(),
             ready: seen.ready.min(total).into(),
         },
+        ..Generation::default()
     }
 }
 

@@ -157,6 +157,7 @@ fn delete(world: &mut World, object: &DeletedObject) -> Result<Result<(), Refuse
                 ..set
             });
         }
+        EngineObjectKind::Pod => unreachable!("no StatefulSet of the model leaves its pods behind"),
         EngineObjectKind::ConfigMap => {
             not_named(world, number)?;
             world.generation(number).config = None;

@@ -3,10 +3,13 @@
 
 use firebolt_api::key::{FIELD_MANAGER, RESERVED_PREFIX};
 use firebolt_api::{FireboltEngine, FireboltEngineClass, FireboltInstance};
+use firebolt_core::pods;
 use firebolt_runtime::informer::{Guarded, Watched};
 use firebolt_runtime::write::FieldOwnership;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet, StatefulSetSpec, StatefulSetStatus};
-use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, PodSpec, PodStatus, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements, Service, ServiceAccount,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -147,8 +150,28 @@ impl Prune for PodDisruptionBudget {
 impl Prune for Pod {
     fn prune(&mut self, _owner_kind: OwnerKind) {
         self.metadata.annotations = None;
+        let is_controlled = self
+            .metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .any(|owner| owner.controller == Some(true));
+        let statuses = self.status.iter();
+        let statuses = statuses.flat_map(|status| [&status.container_statuses, &status.init_container_statuses]);
+        let killed: Vec<&ContainerStatus> = statuses
+            .flatten()
+            .flatten()
+            .filter(|status| pods::is_oom_killed(status))
+            .collect();
         self.spec = self.spec.take().map(|spec| PodSpec {
             node_name: spec.node_name,
+            // It shows where a pod comes from that has no owner any more.
+            subdomain: spec.subdomain.filter(|_| !is_controlled),
+            containers: memory_limits(spec.containers, &killed),
+            init_containers: spec
+                .init_containers
+                .map(|containers| memory_limits(containers, &killed))
+                .filter(|limits| !limits.is_empty()),
             ..PodSpec::default()
         });
         self.status = self.status.take().map(|status| PodStatus {
@@ -161,6 +184,25 @@ impl Prune for Pod {
             ..PodStatus::default()
         });
     }
+}
+
+/// The memory limits of those containers that were killed for their memory: few pods of a cluster have any.
+fn memory_limits(containers: Vec<Container>, killed: &[&ContainerStatus]) -> Vec<Container> {
+    let is_killed = |container: &Container| killed.iter().any(|status| status.name == container.name);
+    let memory = |resources: ResourceRequirements| {
+        let mut limits = resources.limits?;
+        limits.retain(|resource, _| resource == "memory");
+        Some(ResourceRequirements {
+            limits: Some(limits),
+            ..ResourceRequirements::default()
+        })
+    };
+    let limited = containers.into_iter().filter(is_killed).map(|container| Container {
+        name: container.name,
+        resources: container.resources.and_then(memory),
+        ..Container::default()
+    });
+    limited.collect()
 }
 
 fn pruned(statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
@@ -281,5 +323,35 @@ mod tests {
         assert_eq!((status.pod_ip.as_deref(), status.host_ip), (Some("10.0.0.1"), None));
         let container = &status.container_statuses.unwrap()[0];
         assert_eq!((container.name.as_str(), container.image.as_str()), ("engine", ""));
+    }
+
+    #[rstest]
+    #[case::orphan(json!([]), Some("a-g0-hl"))]
+    #[case::controlled(owner("StatefulSet", true), None)]
+    fn the_subdomain_is_kept_only_of_a_pod_without_a_controller(#[case] owners: Value, #[case] kept: Option<&str>) {
+        let pod = json!({ "metadata": { "name": "p", "ownerReferences": owners }, "spec": { "subdomain": "a-g0-hl", "containers": [] } });
+        let pod: Pod = pruned(pod, OwnerKind::Engine);
+        assert_eq!(pod.spec.unwrap().subdomain.as_deref(), kept);
+    }
+
+    #[test]
+    fn the_memory_limit_is_kept_only_of_a_container_that_was_killed_for_its_memory() {
+        let limits = json!({ "limits": { "cpu": "1", "memory": "2Gi" }, "requests": { "memory": "1Gi" } });
+        let container = |name: &str| json!({ "name": name, "image": "i", "resources": limits });
+        let status = |name: &str, reason: &str| {
+            json!({ "name": name, "ready": false, "restartCount": 1, "image": "i", "imageID": "d",
+                "lastState": { "terminated": { "exitCode": 137, "reason": reason } } })
+        };
+        let pod: Pod = pruned(
+            json!({
+                "metadata": { "name": "p" },
+                "spec": { "containers": [container("engine"), container("proxy")], "initContainers": [container("fetch")] },
+                "status": { "containerStatuses": [status("engine", "OOMKilled"), status("proxy", "Error")] },
+            }),
+            OwnerKind::Engine,
+        );
+        let spec = serde_json::to_value(pod.spec).unwrap();
+        let kept = json!({ "containers": [{ "name": "engine", "resources": { "limits": { "memory": "2Gi" } } }] });
+        assert_eq!(spec, kept);
     }
 }

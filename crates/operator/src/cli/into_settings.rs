@@ -62,6 +62,7 @@ impl RunArguments {
             },
             rollout_progress_deadline: self.rollout_progress_deadline,
             switch_notice: self.switch_notice,
+            lost_pod_timeout: self.lost_pod_timeout,
             workers: self.workers,
             identity: self.identity.unwrap_or_else(|| format!("{host_name}-{nonce:08x}")),
             certificates,

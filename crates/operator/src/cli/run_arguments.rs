@@ -106,6 +106,18 @@ pub struct RunArguments {
     )]
     pub(crate) switch_notice: Duration,
 
+    /// How long after its grace period a pod may keep terminating before its engine starts a new generation, because its
+    /// node may be lost, for example 10m; 0s turns it off
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_LOST_POD_TIMEOUT", hide_env_values = true,
+        value_name = "DURATION",
+        default_value = "10m",
+        value_parser = parse_duration,
+        help_heading = "Engines"
+    )]
+    pub(crate) lost_pod_timeout: Duration,
+
     /// Default image of engines, if neither the engine nor its class sets one
     #[arg(
         long,

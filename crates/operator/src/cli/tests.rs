@@ -103,6 +103,13 @@ fn flags_win_over_the_surroundings() {
 }
 
 #[rstest]
+#[case::default(&[], 600)]
+#[case::off(&["--lost-pod-timeout=0s"], 0)]
+fn lost_pods_are_waited_for_as_long_as_the_flag_says(#[case] arguments: &[&str], #[case] seconds: u64) {
+    assert_eq!(settings(arguments).lost_pod_timeout, Duration::from_secs(seconds));
+}
+
+#[rstest]
 #[case::bare("--leader-elect", true)]
 #[case::on("--leader-elect=true", true)]
 #[case::off("--leader-elect=false", false)]
@@ -124,6 +131,7 @@ fn leader_election_can_be_turned_off(#[case] flag: &str, #[case] elects: bool) {
 #[case("--lease-duration", "1s", "\"1s\" is out of range: use whole seconds, from 2s to 1h")]
 #[case("--lease-duration", "2500ms", "\"2500ms\" is out of range")]
 #[case("--lease-duration", "15", "\"15\" is not a duration")]
+#[case("--lost-pod-timeout", "10", "\"10\" is not a duration")]
 #[case("--shutdown-timeout", "soon", "\"soon\" is not a duration")]
 #[case(
     "--shutdown-timeout",

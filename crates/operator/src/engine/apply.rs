@@ -14,7 +14,7 @@ use firebolt_runtime::ReconcileError;
 use firebolt_runtime::reconciler::Backoff;
 use firebolt_runtime::write::{Child, FieldOwnership, Writer};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use kube::ResourceExt;
 use kube::api::PropagationPolicy;
 use serde_json::json;
@@ -223,6 +223,7 @@ impl Apply<'_> {
             EngineObjectKind::StatefulSet => self.writer.delete::<StatefulSet>(name, uid, foreground).await,
             EngineObjectKind::Service => self.writer.delete::<Service>(name, uid, background).await,
             EngineObjectKind::ConfigMap => self.writer.delete::<ConfigMap>(name, uid, background).await,
+            EngineObjectKind::Pod => self.writer.delete::<Pod>(name, uid, background).await,
         }
     }
 }

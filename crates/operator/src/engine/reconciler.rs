@@ -44,6 +44,7 @@ impl EngineReconciler {
             drain: desired.drain,
             progress_deadline: self.shared.context.settings.rollout_progress_deadline,
             switch_notice: self.shared.context.settings.switch_notice,
+            lost_pod_timeout: self.shared.context.settings.lost_pod_timeout,
             observed,
             limits,
             now,

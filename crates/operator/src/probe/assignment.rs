@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firebolt_api::name::EngineNames;
 use firebolt_api::{EnginePhase, FireboltEngine};
 use firebolt_core::desired::engine::DesiredEngine;
-use firebolt_core::pods;
+use firebolt_core::{orphans, pods};
 use firebolt_runtime::ObjectKey;
 use firebolt_runtime::queue::{PendingSet, Priority};
 use jiff::Timestamp;
@@ -73,13 +73,7 @@ fn pods_to_probe(caches: &Caches, key: &ObjectKey, assignment: &Assignment, now:
         .of_engines
         .stateful_sets
         .get(&ObjectKey::new(&key.namespace, &name));
-    let Some(uid) = set.and_then(|set| set.0.as_ref().ok()?.metadata.uid.clone()) else {
-        // Its label may have been removed while its pods still run. If it was deleted, the assignment changes soon.
-        return vec![ProbePod::Unscrapable {
-            pod: name,
-            cause: "its StatefulSet is not found".to_owned(),
-        }];
-    };
+    let uid = set.and_then(|set| set.0.as_ref().ok()?.metadata.uid.clone());
     let pods = caches.of_engines.pods.by_index(by_engine(), key);
     if let Some(unreadable) = pods.iter().find_map(|pod| pod.0.as_ref().err()) {
         return vec![ProbePod::Unscrapable {
@@ -87,11 +81,22 @@ fn pods_to_probe(caches: &Caches, key: &ObjectKey, assignment: &Assignment, now:
             cause: format!("it cannot be parsed: {}", unreadable.error),
         }];
     }
+    let is_own = |pod: &&Pod| {
+        let is_orphan = || orphans::generation(pod, &key.name) == Some(assignment.generation);
+        uid.as_ref().is_some_and(|uid| pods::is_of(pod, uid)) || is_orphan()
+    };
     let mut own: Vec<&Pod> = pods
         .iter()
         .filter_map(|pod| pod.0.as_ref().ok())
-        .filter(|pod| pods::is_of(pod, &uid))
+        .filter(is_own)
         .collect();
+    if uid.is_none() && own.is_empty() {
+        // Its label may have been removed while its pods still run. If it was deleted, the assignment changes soon.
+        return vec![ProbePod::Unscrapable {
+            pod: name,
+            cause: "its StatefulSet is not found".to_owned(),
+        }];
+    }
     // By ordinal: of several pods that fail, the same one is always named.
     own.sort_by_key(|pod| (pod.name_any().len(), pod.name_any()));
     own.into_iter()
@@ -117,6 +122,7 @@ fn probe_pod(pod: &Pod, purpose: Purpose, now: Timestamp) -> Option<ProbePod> {
         // The queries of a terminating pod end with it; its successor is scraped.
         Purpose::Activity if pods::is_terminating(pod) => None,
         Purpose::Activity if runs => Some(ProbePod::Scrape(target)),
+        Purpose::Activity if pods::never_started(pod) => Some(ProbePod::Drained),
         Purpose::Activity => Some(ProbePod::Unscrapable {
             pod: target.pod,
             cause: "it is not running".to_owned(),
@@ -219,6 +225,11 @@ mod tests {
         pod
     }
 
+    fn never_started() -> Pod {
+        let status = json!({ "phase": "Pending" });
+        serde_json::from_value(json!({ "metadata": { "name": "p", "namespace": "n" }, "status": status })).unwrap()
+    }
+
     fn scraped() -> ProbePod {
         ProbePod::Scrape(Target {
             namespace: "n".to_owned(),
@@ -233,6 +244,7 @@ mod tests {
     #[case::down(Purpose::Drain, pod(false, false), Some(ProbePod::Drained))]
     #[case::in_use(Purpose::Activity, pod(true, false), Some(scraped()))]
     #[case::leaving(Purpose::Activity, pod(true, true), None)]
+    #[case::never_started(Purpose::Activity, never_started(), Some(ProbePod::Drained))]
     #[case::not_up(Purpose::Activity, pod(false, false), Some(ProbePod::Unscrapable { pod: "p".to_owned(), cause: "it is not running".to_owned() }))]
     fn the_pods_to_scrape_depend_on_the_purpose(
         #[case] purpose: Purpose,

@@ -123,8 +123,12 @@ impl FakePods {
     }
 
     pub(super) fn pool(&self) -> Pool {
+        Pool::new(self.hooks())
+    }
+
+    pub(super) fn hooks(&self) -> Hooks {
         let [asked, scraped, notified, measured, clock] = [(); 5].map(|()| self.clone());
-        Pool::new(Hooks {
+        Hooks {
             list_pods: Arc::new(move |key, _| {
                 asked.with(|recorded| recorded.pods.get(key).cloned().unwrap_or_default())
             }),
@@ -137,7 +141,7 @@ impl FakePods {
                 measured.with(|recorded| recorded.measured.push((took, succeeded)));
             }),
             now: Arc::new(move || clock.now()),
-        })
+        }
     }
 
     async fn scrape(self, target: Target) -> Result<u64, ScrapeError> {

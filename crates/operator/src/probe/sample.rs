@@ -35,8 +35,10 @@ pub(super) async fn sum_over_pods(
     hooks: &Hooks,
     shared: &Semaphore,
 ) -> PodTotal {
+    if pods.is_empty() {
+        return PodTotal::NoPods;
+    }
     let targets = match targets(pods) {
-        Ok(targets) if targets.is_empty() => return PodTotal::NoPods,
         Ok(targets) => targets,
         Err(failed) => return failed,
     };

@@ -31,6 +31,16 @@ fn failed(pod: &str, cause: &str) -> Drain {
 }
 
 #[rstest]
+#[case::no_pod(vec![], PodTotal::NoPods)]
+#[case::none_that_can_have_queries(vec![ProbePod::Drained, ProbePod::Drained], PodTotal::Queries(0))]
+#[tokio::test(start_paused = true)]
+async fn no_pod_at_all_is_not_the_same_as_pods_without_queries(#[case] pods: Vec<ProbePod>, #[case] total: PodTotal) {
+    let hooks = FakePods::new().hooks();
+    let sum = sum_over_pods(pods, Transport::PodIp, &hooks, &Semaphore::new(1)).await;
+    assert_eq!(sum, total);
+}
+
+#[rstest]
 #[case::no_pod(vec![], Drain::Drained, 0)]
 #[case::drained_without_a_scrape(vec![ProbePod::Drained], Drain::Drained, 0)]
 #[case::idle(vec![scrape("idle"), ProbePod::Drained], Drain::Drained, 1)]

@@ -75,9 +75,9 @@ pub(super) struct SampleResult {
 /// The results of all pods together.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PodTotal {
-    /// There was no pod to scrape.
+    /// There was no pod. This is no proof that there are no queries: pods are found by their labels, which can be removed.
     NoPods,
-    /// The total number of queries.
+    /// The total number of queries; 0 also if there was no pod that can have any.
     Queries(u64),
     /// The scrape of a pod failed.
     Failed { pod: String, cause: String },

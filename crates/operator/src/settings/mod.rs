@@ -41,6 +41,8 @@ pub struct Settings {
     pub(crate) rollout_progress_deadline: Duration,
     /// How long gateways may send queries to the old generation after a switch.
     pub(crate) switch_notice: Duration,
+    /// How long after its grace period a terminating pod counts as lost; zero if it never does.
+    pub(crate) lost_pod_timeout: Duration,
     /// Number of concurrent reconciles per kind.
     pub workers: u16,
     /// The name of this replica.

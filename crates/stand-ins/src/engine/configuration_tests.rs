@@ -43,7 +43,7 @@ fn what_the_operator_renders_is_understood() {
             instance: "01KA3V7J5T9PZ4X6Q8W2E0R1Y3".to_owned(),
             metadata_endpoint: "main-metadata.data.svc.cluster.local:7000".to_owned(),
             hosts: vec![HOST.to_owned(), second],
-            termination_grace_period: Duration::from_secs(55),
+            termination_grace_period: Duration::from_secs(50),
         }
     );
 }
@@ -102,13 +102,13 @@ fn an_engine_without_nodes_does_not_run() {
     "which is not the name of a host"
 )]
 #[case(
-    "termination_grace_period: 55s",
+    "termination_grace_period: 50s",
     "termination_grace_period: 0s",
     "which is not longer than nothing"
 )]
 #[case(
-    "termination_grace_period: 55s",
-    "termination_grace_period: 55",
+    "termination_grace_period: 50s",
+    "termination_grace_period: 50",
     "engine.termination_grace_period: "
 )]
 #[case("engine:", "engine:\n  id: twice", "it is not YAML: ")]

@@ -42,6 +42,9 @@ pub struct Arguments {
     /// End with this code at once, with a configuration that is in order
     #[arg(long, env = "STAND_IN_EXIT_CODE", value_name = "CODE")]
     pub exit_code: Option<u8>,
+    /// How many MiB of memory to take at the start and keep, with a configuration that is in order
+    #[arg(long, env = "STAND_IN_MEMORY", value_name = "MIB")]
+    pub(crate) memory: Option<usize>,
     /// What to do on SIGTERM in place of finishing the queries
     #[arg(long, env = "STAND_IN_ON_SIGTERM")]
     pub(crate) on_sigterm: Option<OnSigterm>,
@@ -97,6 +100,11 @@ pub async fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         tracing::warn!("ending with code {code}, as STAND_IN_EXIT_CODE asks for");
         return Ok(ExitCode::from(code));
     }
+    // Not zeros, which take no memory before they are changed.
+    let _taken = arguments.memory.map(|mebibytes| {
+        tracing::warn!("taking {mebibytes} MiB, as STAND_IN_MEMORY asks for");
+        std::hint::black_box(vec![1_u8; mebibytes << 20])
+    });
     if let Some(delay) = arguments.start_delay {
         tracing::warn!("starting in {delay}, as STAND_IN_START_DELAY asks for");
         tokio::select! {

@@ -15,7 +15,7 @@ pub(crate) const CONFIGURATION: &str = r#"engine:
   id: analytics
   nodes:
   - host: analytics-g0-0.analytics-g0-hl.data.svc.cluster.local
-  termination_grace_period: 55s
+  termination_grace_period: 50s
 instance:
   id: 01KA3V7J5T9PZ4X6Q8W2E0R1Y3
   multi_engine:

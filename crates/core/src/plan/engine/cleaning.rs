@@ -77,6 +77,17 @@ mod tests {
     }
 
     #[test]
+    fn pods_that_the_stateful_set_left_behind_are_deleted_by_uid() {
+        let expected = [
+            delete(EngineObjectKind::Pod, "a-g0-0", "pod-0-0"),
+            delete(EngineObjectKind::Pod, "a-g0-1", "pod-0-1"),
+            delete(EngineObjectKind::Service, "a-g0-hl", "headless-0"),
+            delete(EngineObjectKind::ConfigMap, "a-g0-config", "config-0"),
+        ];
+        assert_eq!(cleaning().orphaned(0).plan().writes, expected);
+    }
+
+    #[test]
     fn terminating_and_foreign_objects_are_not_deleted() {
         let case = cleaning()
             .set(0, |set| set.meta.terminating = true)

@@ -9,7 +9,7 @@ use super::input::Input;
 use super::output::EngineWrite;
 use super::phase::{Transition, repair, route};
 use super::progress::Progress;
-use super::{auto_stop, notice};
+use super::{auto_stop, lost_pod, notice};
 
 pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let seen = input.generation(before.current);
@@ -116,8 +116,11 @@ fn abandon(input: &Input, before: Progress, cause: String) -> Transition {
 
 /// A generation that does not match the desired state is not patched: its pods may have read outdated configuration.
 fn cause_to_abandon(input: &Input, target: &Target, before: Progress) -> Option<String> {
-    let begun = input.generation(before.current).stateful_set.is_some() || input.name_taken(before.current);
-    begun.then(|| drift(input, target, before.current)).flatten()
+    let seen = input.generation(before.current);
+    // Another StatefulSet of this name would adopt the pods that the last one left behind, whatever they were made from.
+    let begun = seen.stateful_set.is_some() || input.name_taken(before.current) || !seen.orphans.is_empty();
+    let why = || drift(input, target, before.current).or_else(|| lost_pod::cause(input, before.current));
+    begun.then(why).flatten()
 }
 
 /// Time until the progress deadline, if it is in the future.
@@ -147,6 +150,15 @@ mod tests {
             copy_of: None,
         },
     ];
+
+    #[test]
+    fn a_generation_whose_stateful_set_was_deleted_without_its_pods_is_abandoned() {
+        let case = engine("a").serving(0).complete(1).at(Creating).orphaned(1);
+        assert_eq!(case.plan().writes, []);
+        let status = case.status();
+        assert_eq!((status.phase, status.current_generation), (Some(Creating), 2));
+        assert_eq!(status.rollout_cause.as_deref(), Some("StatefulSet a-g1 is missing"));
+    }
 
     #[test]
     fn objects_are_written_in_the_order_of_their_dependencies() {

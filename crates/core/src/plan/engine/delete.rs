@@ -13,8 +13,8 @@ use crate::plan::{EXTERNAL_FINALIZER, Meta, PlannedEvent, has_finalizer};
 /// How soon the cleanup checks again for objects that are being deleted.
 const GOING: Duration = Duration::from_secs(5);
 
-/// Deletes the objects of a generation that the engine owns and that are not being deleted. The StatefulSet comes
-/// first, because a pod without its ConfigMap could not restart.
+/// Deletes the objects of a generation that the engine owns and that are not being deleted. The pods come first, because
+/// a pod without its ConfigMap could not restart.
 pub(super) fn generation(input: &Input, number: i64) -> Vec<EngineWrite> {
     let objects = objects_of(input, number);
     let ours = objects.iter().filter(|(_, _, meta)| meta.owned && !meta.terminating);
@@ -34,7 +34,12 @@ fn objects_of<'a>(input: &Input<'a>, number: i64) -> Vec<ChildObject<'a>> {
     let headless = headless.map(|child| (EngineObjectKind::Service, names.headless_service(number), &child.meta));
     let config_map = seen.config_map.as_ref();
     let config_map = config_map.map(|child| (EngineObjectKind::ConfigMap, names.config_map(number), &child.meta));
-    [set, headless, config_map].into_iter().flatten().collect()
+    let orphans = seen
+        .orphans
+        .iter()
+        .map(|pod| (EngineObjectKind::Pod, pod.name.clone(), &pod.meta));
+    let rest = [headless, config_map].into_iter().flatten();
+    set.into_iter().chain(orphans).chain(rest).collect()
 }
 
 fn delete((kind, name, meta): &ChildObject) -> EngineWrite {
@@ -56,7 +61,7 @@ pub(super) fn plan(input: &Input) -> Plan {
     let objects = owned_objects(input);
     let (first, then): (Vec<&ChildObject>, Vec<&ChildObject>) =
         objects.iter().partition(|(kind, name, _)| match kind {
-            EngineObjectKind::StatefulSet => true,
+            EngineObjectKind::StatefulSet | EngineObjectKind::Pod => true,
             EngineObjectKind::Service => *name == input.names().routing_service(),
             EngineObjectKind::ConfigMap => false,
         });
@@ -173,6 +178,18 @@ mod tests {
         assert_eq!(names(&gone), ["a-g0-hl", "a-g0-config", "a-g1-hl", "a-g1-config"]);
         let empty = gone.but(|case| case.observed.generations.clear());
         assert_eq!(names(&empty), ["finalizer"]);
+    }
+
+    #[test]
+    fn orphaned_pods_are_deleted_before_their_dependencies_and_awaited() {
+        let case = deleting(engine("a").serving(0).at(Stable)).orphaned(0);
+        assert_eq!(names(&case), ["a-service", "a-g0-0", "a-g0-1"]);
+        let terminating = case.unrouted().but(|case| {
+            let orphans = &mut case.observed.generations.get_mut(&0).unwrap().orphans;
+            orphans.iter_mut().for_each(|pod| pod.meta.terminating = true);
+        });
+        assert_eq!(names(&terminating), [""; 0]);
+        assert_eq!(terminating.plan().requeue_after, Some(GOING));
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn drained(input: &Input, old: i64) -> Option<String> {
         ));
     }
     let empty = match &input.generation(old).stateful_set {
-        None => true,
+        None => input.generation(old).orphans.is_empty(),
         Some(set) => set.replicas == 0 && input.generation(old).pods.total == 0,
     };
     let counted = counting_sample(input, old).is_some_and(|sample| match sample.outcome {
@@ -125,6 +125,8 @@ mod tests {
     #[case::another_generation(draining().counted(7, Drain::Drained), Draining)]
     #[case::check_off(draining().but(|case| case.drain.waits = false), Cleaning)]
     #[case::set_gone(draining().lost_set(0), Cleaning)]
+    #[case::set_gone_without_its_pods(draining().orphaned(0), Draining)]
+    #[case::orphans_drained(draining().orphaned(0).counted(0, Drain::Drained), Cleaning)]
     #[case::no_replicas(engine("a").replicas(0).complete(0).serving(1).at(Draining), Cleaning)]
     #[case::no_replicas_but_a_pod(engine("a").replicas(0).complete(0).serving(1).at(Draining).but(|case| pods(case, 1)), Draining)]
     #[case::replicas_without_a_pod(draining().but(|case| pods(case, 0)), Draining)]

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, EngineWrite, Gate, GateCause, Generation,
-    Input, Limits, Observed, Plan, Pods, RefusedDelete, Routing, StatefulSet, plan,
+    Input, Limits, Observed, OrphanedPod, Plan, Pods, RefusedDelete, Routing, StatefulSet, plan,
 };
 use crate::plan::{Meta, ObservedChild};
 
@@ -93,6 +93,7 @@ impl Case {
             drain: self.drain,
             progress_deadline: Duration::from_mins(15),
             switch_notice: SWITCH_NOTICE,
+            lost_pod_timeout: Duration::from_mins(10),
             observed: &self.observed,
             limits: Limits {
                 adopts_rendering: self.adopts_rendering,
@@ -171,6 +172,8 @@ impl Case {
                 config_map: Some(child("config")),
                 headless_service: Some(child("headless")),
                 pods: Pods { total: replicas, ready },
+                orphans: Vec::new(),
+                terminating: None,
             };
             case.observed.generations.insert(number, generation);
         })
@@ -231,6 +234,18 @@ impl Case {
             case.seen(number).stateful_set = None;
             case.seen(number).pods = Pods::default();
         })
+    }
+
+    /// Another client deletes the StatefulSet of a generation without its pods.
+    pub(super) fn orphaned(self, number: i64) -> Self {
+        let pods = self.observed.generations[&number].pods.total;
+        let orphans = (0..pods).map(|ordinal| OrphanedPod {
+            name: format!("a-g{number}-{ordinal}"),
+            meta: meta(format!("pod-{number}-{ordinal}")),
+            ready: true,
+        });
+        let orphans = orphans.collect();
+        self.lost_set(number).but(|case| case.seen(number).orphans = orphans)
     }
 
     pub(super) fn lost_config(self, number: i64) -> Self {

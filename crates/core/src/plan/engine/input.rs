@@ -34,6 +34,8 @@ pub struct Input<'a> {
     pub progress_deadline: Duration,
     /// How long gateways may still send queries to the old generation after the switch.
     pub switch_notice: Duration,
+    /// How long after its grace period a terminating pod counts as lost, and its generation is replaced. Zero: never.
+    pub lost_pod_timeout: Duration,
     /// The observed state of the cluster.
     pub observed: &'a Observed,
     /// What earlier reconciles limit this one to.
@@ -137,7 +139,7 @@ pub struct DrainSettings {
 /// The observed state of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// Every generation of which an object exists, by label or by name.
+    /// Every generation of which an object exists, by label or by name, or an orphaned pod.
     pub generations: BTreeMap<i64, Generation>,
     /// The Service that clients connect to.
     pub routing: Option<Routing>,
@@ -180,6 +182,34 @@ pub struct Generation {
     pub headless_service: Option<ObservedChild>,
     /// The pods that the StatefulSet owns by UID and that are not terminating.
     pub pods: Pods,
+    /// The pods that the StatefulSet left behind: it was deleted without them.
+    pub orphans: Vec<OrphanedPod>,
+    /// Of the other pods that it owns, the one whose grace period ends first.
+    pub terminating: Option<TerminatingPod>,
+}
+
+/// A pod of the engine that has no controller any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrphanedPod {
+    /// Its name.
+    pub name: String,
+    /// Metadata. It counts as owned.
+    pub meta: Meta,
+    /// Whether it accepts queries.
+    pub ready: bool,
+}
+
+/// A pod that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerminatingPod {
+    /// Its name.
+    pub name: String,
+    /// The node that it was bound to.
+    pub node: Option<String>,
+    /// When it was deleted.
+    pub since: Timestamp,
+    /// The end of its grace period.
+    pub deadline: Timestamp,
 }
 
 /// A StatefulSet.
@@ -295,6 +325,8 @@ impl Generation {
         config_map: None,
         headless_service: None,
         pods: Pods { total: 0, ready: 0 },
+        orphans: Vec::new(),
+        terminating: None,
     };
 
     /// The StatefulSet, if the engine owns it and it is not being deleted.
@@ -315,6 +347,11 @@ impl Generation {
     /// A query that is sent to this generation would reach a pod.
     pub(super) fn any_ready(&self) -> bool {
         self.live_set().is_some() && self.pods.ready > 0
+    }
+
+    /// Like [`Self::any_ready`], or it would reach a pod that the StatefulSet left behind. No route is moved to such a pod.
+    pub(super) fn any_serving(&self) -> bool {
+        self.any_ready() || self.orphans.iter().any(|pod| pod.ready)
     }
 
     /// A query that is sent to this generation would reach no pod, although it should have pods.

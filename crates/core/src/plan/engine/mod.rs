@@ -35,6 +35,7 @@ mod delete;
 mod draining;
 mod drift;
 mod input;
+mod lost_pod;
 mod notice;
 mod output;
 mod phase;
@@ -60,7 +61,8 @@ use firebolt_api::{EnginePhase, FireboltEngineStatus};
 pub use auto_stop::{CLOCK_SKEW, WAKE_IGNORED, WAKE_TTL};
 pub use input::{
     Activity, ActivitySample, Deletion, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input,
-    Limits, Observed, Pods, RefusedDelete, Rejected, Routing, StatefulSet, StatefulSetWarning,
+    Limits, Observed, OrphanedPod, Pods, RefusedDelete, Rejected, Routing, StatefulSet, StatefulSetWarning,
+    TerminatingPod,
 };
 pub use notice::STOP_NOTICE;
 pub use output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};

@@ -125,9 +125,9 @@ pub enum EngineWrite {
         /// The generation to select.
         generation: i64,
     },
-    /// Deletion of an object that this engine owns, with its UID as precondition. A StatefulSet is deleted with
-    /// foreground propagation: its pods first. An object that no longer exists is a success. A delete that the API server
-    /// rejects does not prevent the writes after it.
+    /// Deletion of an object that this engine owns, or of an orphaned pod, with its UID as precondition. A StatefulSet is
+    /// deleted with foreground propagation: its pods first. An object that no longer exists is a success. A delete that the
+    /// API server rejects does not prevent the writes after it.
     Delete(DeletedObject),
     /// A patch of `spec.replicas`, rejected if the value or the resourceVersion has changed since it was read: a
     /// concurrent edit of the user wins.
@@ -161,6 +161,8 @@ pub enum EngineObjectKind {
     Service,
     /// The ConfigMap of a generation.
     ConfigMap,
+    /// A pod that the StatefulSet of a generation left behind.
+    Pod,
 }
 
 #[cfg(test)]

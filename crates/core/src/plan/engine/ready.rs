@@ -6,8 +6,8 @@ use jiff::SignedDuration;
 
 use super::draining::counting_sample;
 use super::input::{Drain, GateCause, Generation, Input};
-use super::notice;
 use super::progress::Progress;
+use super::{lost_pod, notice};
 
 /// The input of the rules, and the progress of the engine after this reconcile.
 pub(super) struct ReadinessFacts<'a> {
@@ -147,7 +147,7 @@ fn progress_deadline_exceeded(facts: &ReadinessFacts) -> Option<EngineReadiness>
     let deadline = SignedDuration::try_from(facts.input.progress_deadline).ok()?;
     let waited = facts.input.now.duration_since(set.created);
     let serving = match facts.progress.active {
-        Some(active) if facts.input.generation(active).any_ready() => {
+        Some(active) if facts.input.generation(active).any_serving() => {
             format!("Generation {active} continues to serve queries.")
         }
         Some(_) | None => "No generation is serving queries.".to_owned(),
@@ -314,7 +314,8 @@ fn count(seen: &Generation, desired: i32) -> String {
 
 /// Why pods are not ready, so that users do not have to describe each of them.
 fn causes(facts: &ReadinessFacts) -> String {
-    let causes = facts.input.observed.pod_causes.iter();
+    let lost = lost_pod::advice(facts.input, facts.progress.current);
+    let causes = lost.iter().chain(&facts.input.observed.pod_causes);
     causes.flat_map(|cause| [" ", cause]).collect()
 }
 

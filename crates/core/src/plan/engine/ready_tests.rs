@@ -44,6 +44,7 @@ fn late(case: Case) -> Case {
 #[case::stopped(engine("a").replicas(0).serving(0).at(Stopped), "Stopped", "The engine is stopped (spec.replicas is 0).")]
 #[case::drain_check(engine("a").complete(0).serving(1).at(Draining).counted(0, failing()), "DrainCheckFailing", "Cannot read the running queries of pod a-g0-1 (generation 0): connection refused.")]
 #[case::deadline(late(engine("a").serving(0).generation(1, 1).at(Creating)), "ProgressDeadlineExceeded", "Generation 1 is not ready after 15m: 1 of 2 pods ready. Generation 0 continues to serve queries.")]
+#[case::deadline_beside_orphans(late(engine("a").serving(0).generation(1, 1).at(Creating).orphaned(0)), "ProgressDeadlineExceeded", "Generation 0 continues to serve queries.")]
 #[case::deadline_of_a_first_deploy(late(engine("a").generation(0, 1).at(Creating)), "ProgressDeadlineExceeded", "No generation is serving queries.")]
 #[case::event(engine("a").generation(0, 1).at(Creating).but(warned("FailedCreate")), "FailedCreate", "StatefulSet a-g0: exceeded quota (x3)")]
 #[case::deadline_of_what_has_served(late(engine("a").generation(0, 1).routed(0).at(Stable)), "PodsNotReady", "1 of 2 pods ready.")]

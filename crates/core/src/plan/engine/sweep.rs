@@ -52,6 +52,7 @@ mod tests {
 
     use super::*;
     use crate::plan::engine::DeletedObject;
+    use crate::plan::engine::GateCause::ClassUnready;
     use crate::plan::engine::fixture::{Case, engine, route_to};
 
     fn deleted(case: &Case) -> Vec<String> {
@@ -92,6 +93,16 @@ mod tests {
         let routed_by_others = engine("a").complete(0).serving(2).at(Stable).routed(0);
         let routed_by_others = routed_by_others.routing(|routing| routing.meta.owned = false);
         assert_eq!(deleted(&routed_by_others), [""; 0]);
+    }
+
+    #[test]
+    fn pods_that_a_stateful_set_left_behind_are_swept_with_their_generation() {
+        let case = engine("a").complete(0).serving(2).at(Stable).orphaned(0);
+        assert_eq!(deleted(&case), ["a-g0-0", "a-g0-1", "a-g0-hl", "a-g0-config"]);
+        assert_eq!(
+            deleted(&engine("a").serving(2).at(Stable).orphaned(2).gate(ClassUnready)),
+            [""; 0]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::drift::{drift, target};
 use super::input::Input;
 use super::phase::{Transition, repair, route};
 use super::progress::{Progress, terminal_phase};
-use super::{auto_stop, notice};
+use super::{auto_stop, lost_pod, notice};
 
 pub(super) fn step(input: &Input, before: Progress) -> Transition {
     let routed = route(input, before.current, None);
@@ -17,7 +17,7 @@ pub(super) fn step(input: &Input, before: Progress) -> Transition {
             ..Transition::stay(before.at(phase), routed.into_iter().collect())
         };
     };
-    if let Some(why) = drift(input, &target, before.current) {
+    if let Some(why) = drift(input, &target, before.current).or_else(|| lost_pod::cause(input, before.current)) {
         let next = before.next_generation();
         return Transition::roll_out(next, why);
     }
@@ -74,6 +74,16 @@ mod tests {
             assert_eq!(plan.status.unwrap().current_generation, 1);
             assert!(plan.events[0].message.contains(why), "{:?}", plan.events);
         }
+    }
+
+    #[test]
+    fn pods_without_their_stateful_set_keep_their_queries_until_another_generation_is_ready() {
+        let orphaned = engine("a").serving(0).at(Stable).orphaned(0).reported();
+        assert_eq!(orphaned.engine.status.as_ref().unwrap().current_generation, 1);
+        let writes = orphaned.plan().writes;
+        let kept =
+            |write: &EngineWrite| !matches!(write, EngineWrite::ApplyRoutingService { .. } | EngineWrite::Delete(_));
+        assert!(writes.iter().all(kept), "{writes:?}");
     }
 
     #[test]

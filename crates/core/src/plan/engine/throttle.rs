@@ -7,7 +7,7 @@ use firebolt_api::FireboltEngineStatus;
 
 use super::input::{Input, Rejected};
 use super::output::{EngineWrite, Plan};
-use super::{cleanup, shortage};
+use super::{cleanup, lost_pod, shortage};
 
 /// How often to check whether another object still has the name of the routing Service. Its deletion causes no watch event:
 /// an object without our label is not watched.
@@ -36,6 +36,7 @@ pub(super) fn limit(input: &Input, plan: Plan) -> Plan {
         rejected(input).map(|rejected| rejected.retry_after),
         waits.then_some(input.limits.wording),
         shortage::requeue_after(input),
+        lost_pod::requeue_after(input),
         taken.then_some(NAME_TAKEN),
         cleanup::requeue_after(input),
     ];

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use firebolt_api::key::Annotation;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, LifecycleHandler};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::{CONFIG_FILE, TERMINATION_GRACE_PERIOD, names, object_meta};
 use crate::canonical;
+use crate::resolve::ENGINE_WITHDRAWAL;
 use crate::resolve::engine::EffectiveEngine;
 
-/// The part of the grace period in which the engine finishes its queries; the rest is for its shutdown.
-const RESERVED_FOR_ENDING: i64 = 5;
+/// What is left of the grace period, in seconds, when the time for the queries is up: the engine has to end before it is
+/// killed.
+const SHUTDOWN_MARGIN: i64 = 5;
 
 /// Renders the ConfigMap of `generation`.
 #[must_use]
@@ -67,12 +69,21 @@ pub(super) fn config(engine: &EffectiveEngine, generation: i64, replicas: i32) -
         "multi_engine".to_owned(),
         json!({ "metadata_endpoint": engine.instance.metadata_endpoint }),
     );
-    let grace = (TERMINATION_GRACE_PERIOD - RESERVED_FOR_ENDING).max(1);
+    let grace = (TERMINATION_GRACE_PERIOD - pre_stop_seconds(engine) - SHUTDOWN_MARGIN).max(1);
     let own = section(&mut config, "engine");
     own.insert("id".to_owned(), json!(engine.name));
     own.insert("nodes".to_owned(), nodes(engine, generation, replicas));
     own.insert("termination_grace_period".to_owned(), json!(format!("{grace}s")));
     config
+}
+
+/// How much of the grace period passes before the engine gets SIGTERM. How long a command or a request takes is not known:
+/// it is assumed to take as long as the hook that it replaces.
+fn pre_stop_seconds(engine: &EffectiveEngine) -> i64 {
+    let container = engine.template.spec.as_ref().and_then(|spec| spec.containers.first());
+    let hook = container.and_then(|container| container.lifecycle.as_ref()?.pre_stop.as_ref());
+    let seconds = |hook: &LifecycleHandler| hook.sleep.as_ref().map_or(ENGINE_WITHDRAWAL, |sleep| sleep.seconds);
+    hook.map_or(0, seconds)
 }
 
 fn section<'a>(config: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {

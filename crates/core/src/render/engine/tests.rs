@@ -93,6 +93,23 @@ fn renders(#[case] engine: Value, #[case] class: Option<Value>) {
     insta::assert_snapshot!(case, everything(&effective(&engine, class), 3));
 }
 
+/// Of the 60 seconds that a pod gets, those before SIGTERM and those for the shutdown are not for queries.
+#[rstest]
+#[case::by_default(json!(null), 50)]
+#[case::another_sleep(json!({ "preStop": { "sleep": { "seconds": 20 } } }), 35)]
+#[case::nothing_left(json!({ "preStop": { "sleep": { "seconds": 58 } } }), 1)]
+#[case::a_command_of_unknown_duration(json!({ "preStop": { "exec": { "command": ["a"] } } }), 50)]
+#[case::no_hook(json!({ "postStart": { "exec": { "command": ["a"] } } }), 55)]
+fn the_engine_knows_how_long_it_can_finish_queries(#[case] lifecycle: Value, #[case] seconds: i64) {
+    let container = json!({ "name": "engine", "lifecycle": lifecycle });
+    let template = json!({ "template": { "spec": { "containers": [container] } } });
+    let config = config_map::config(&effective(&template, None), 3, 2);
+    assert_eq!(
+        config["engine"]["termination_grace_period"],
+        json!(format!("{seconds}s"))
+    );
+}
+
 #[test]
 fn a_label_of_a_user_cannot_move_a_pod_into_another_generation() {
     let labels = json!({ Label::Generation.key(): "9", Label::Engine.key(): "other" });
@@ -125,7 +142,7 @@ fn the_template_hash_is_the_same_in_every_generation() {
 /// With a new text here, engines of earlier versions are recognised by less: see `compare`.
 #[test]
 fn the_template_hash_of_a_minimal_engine_never_changes() {
-    insta::assert_snapshot!(template_hash(&effective(&json!({}), None)), @"2-65fa9f84ea52195e");
+    insta::assert_snapshot!(template_hash(&effective(&json!({}), None)), @"2-f4257bc0c5cd1add");
 }
 
 #[rstest]

@@ -8,7 +8,7 @@ mod template;
 use std::time::Duration;
 
 use firebolt_api::{AutoStop, FireboltEngine, FireboltEngineClass};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::core::v1::{PodSecurityContext, PodTemplateSpec};
 use serde_json::{Map, Value};
 
 use super::{Defaults, without_empty_values};
@@ -78,7 +78,12 @@ pub fn resolve(
     let layer = |template: &PodTemplateSpec| without_empty_values(template, ENGINE_CONTAINER);
     let class_template = class.map(|class| layer(&class.template));
     let mut template = template::merge(class_template.clone(), spec.template.as_ref().map(layer));
-    let merged = template.clone();
+    let mut merged = template.clone();
+    if let Some(pod) = &mut merged.spec {
+        // The defaults make no difference between an empty one and none.
+        pod.security_context
+            .take_if(|context| *context == PodSecurityContext::default());
+    }
     defaults.fill(&mut template);
     EffectiveEngine {
         namespace: engine.metadata.namespace.clone().unwrap_or_default(),

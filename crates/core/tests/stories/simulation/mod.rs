@@ -272,6 +272,7 @@ impl Story {
             },
             progress_deadline: Duration::from_mins(15),
             switch_notice: Duration::from_secs(10),
+            lost_pod_timeout: Duration::from_mins(10),
             observed: &self.observed,
             limits: Limits::default(),
             now: self.now,

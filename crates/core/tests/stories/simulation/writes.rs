@@ -100,6 +100,7 @@ impl Story {
             }
             EngineObjectKind::Service => seen.headless_service = None,
             EngineObjectKind::ConfigMap => seen.config_map = None,
+            EngineObjectKind::Pod => seen.orphans.clear(),
         }
         if seen.stateful_set.is_none() && seen.headless_service.is_none() && seen.config_map.is_none() {
             self.observed.generations.remove(&number);

@@ -6,12 +6,15 @@ use firebolt_api::EnginePhase::{self, Cleaning, Creating, Draining, Stable, Stop
 use firebolt_api::key::Annotation;
 use firebolt_api::{AutoStop, AutoStopReason, FireboltEngine};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::engine::faults::testenv::{ENGINE, ProxiedEnv};
 use crate::fixtures::{always_open, engine, new_replicas, quick_to_stop, slow_to_stop};
 use crate::kubelet::metrics_server::Answer;
+use crate::kubelet::pod_status::Behaviour;
 use crate::testenv::TestEnv;
 
 fn wake(at: Timestamp) -> Value {
@@ -167,6 +170,46 @@ async fn an_engine_whose_queries_cannot_be_read_is_not_stopped() {
         .await;
     env.wait_for_scrapes("a-g0", 3).await;
     assert_eq!(env.the::<FireboltEngine>("a").await.spec.replicas, 1);
+}
+
+/// A pod that has no node or no image has no queries: the engine does not run because of it until the end of time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_never_starts_does_not_keep_an_idle_engine_running() {
+    let env = TestEnv::start().await;
+    env.deploy(&engine("a").replicas(2).auto_stop(slow_to_stop(2))).await;
+    let started: Pod = env.the("a-g0-1").await;
+    env.node.set_behaviour(&env.namespace, "a-g0-1", Behaviour::Pending);
+    env.delete::<Pod>("a-g0-1").await;
+    let replaced = async || env.get::<Pod>("a-g0-1").await.filter(|pod| pod.uid() != started.uid());
+    env.eventually("a-g0-1 is replaced", replaced).await;
+    env.edit_engine("a", json!({ "spec": { "autoStop": quick_to_stop(2) } }))
+        .await;
+    env.wait_for("a", "is scaled down", |engine| engine.spec.replicas == 0)
+        .await;
+    assert_eq!(env.wait_for_phase("a", Stopped).await.active_generation, 1);
+}
+
+/// Its queries may have ended with it, but the operator has not observed that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_in_a_crash_loop_keeps_the_engine_running() {
+    let env = TestEnv::start().await;
+    env.deploy(&engine("a").replicas(2).auto_stop(slow_to_stop(2))).await;
+    env.node
+        .set_behaviour(&env.namespace, "a-g0-1", Behaviour::CrashLoop { exit_code: 1 });
+    env.wait_for_message("a", "is in a crash loop").await;
+    env.edit_engine("a", json!({ "spec": { "autoStop": quick_to_stop(2) } }))
+        .await;
+    env.wait_for("a", "cannot be asked", decided(AutoStopReason::ScrapeFailed))
+        .await;
+    let seen = |engine: &FireboltEngine| engine.status.as_ref()?.last_activity_time.clone();
+    let at = env.the::<FireboltEngine>("a").await;
+    // The idle time of one second passes more than once.
+    let later = |engine: &FireboltEngine| {
+        let times = seen(engine).zip(seen(&at));
+        times.is_some_and(|(now, at)| now.0.duration_since(at.0) >= SignedDuration::from_secs(3))
+    };
+    let kept = env.wait_for("a", "is in use for three seconds", later).await;
+    assert_eq!(kept.spec.replicas, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

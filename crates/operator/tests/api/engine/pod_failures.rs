@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -133,6 +133,73 @@ async fn a_pod_that_is_lost_with_its_node_counts_as_drained(#[case] lost: Value)
     assert_eq!(env.wait_for_phase("a", Stable).await.active_generation, 1);
     env.wait_until_gone::<StatefulSet>("a-g0").await;
     invariants.hold().await;
+}
+
+/// The node of a terminating pod does not report its end, so the StatefulSet controller waits for ever.
+#[rstest]
+#[case::of_a_serving_generation(0)]
+#[case::of_a_new_generation(1)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generation_that_has_lost_a_pod_is_replaced_once(#[case] losing: i64) {
+    let env = TestEnv::start_with(&["--lost-pod-timeout=2s"]).await;
+    let invariants = Invariants::watch(&env.cluster, &env.namespace, "a").await;
+    env.deploy(&engine("a").replicas(2)).await;
+    let (set, pod) = (format!("a-g{losing}"), format!("a-g{losing}-1"));
+    if losing == 1 {
+        env.node.set_behaviour(&env.namespace, "a-g1-0", Behaviour::Unready);
+        env.edit_engine("a", new_image(NEW_IMAGE)).await;
+        env.wait_for_message("a", "1 of 2 pods ready").await;
+    }
+    env.node.set_behaviour(&env.namespace, &pod, Behaviour::HoldTermination);
+    let soon = DeleteParams::default().grace_period(1);
+    env.api::<Pod>().delete(&pod, &soon).await.expect("delete the pod");
+    let node = env.the::<Pod>(&pod).await.spec.and_then(|spec| spec.node_name);
+    let cause = format!(
+        "pod {pod} on node {} has been terminating for 2s after its grace period; its node may be lost",
+        node.expect("the pod has a node")
+    );
+    let next = losing + 1;
+    let status = env.wait_for_generation("a", next).await;
+    assert_eq!(status.rollout_cause, Some(cause));
+    // The pod is still terminating, and so is its StatefulSet.
+    assert!(env.the::<StatefulSet>(&set).await.metadata.deletion_timestamp.is_some());
+    assert!(env.the::<Pod>(&pod).await.metadata.deletion_timestamp.is_some());
+    invariants.hold().await;
+    env.force_reconcile("a", next).await;
+    assert_eq!(env.status("a").await.current_generation, next);
+    env.node.set_behaviour(&env.namespace, &pod, Behaviour::Ready);
+    env.wait_until_gone::<StatefulSet>(&set).await;
+}
+
+/// `kubectl delete statefulset --cascade=orphan` leaves pods without a controller. They serve queries as long as they are
+/// routed, finish them, and are deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_outlive_their_stateful_set_serve_until_they_are_drained_and_are_then_deleted() {
+    let env = TestEnv::start().await;
+    env.deploy(&engine("a").replicas(2)).await;
+    let pods = ["a-g0-0", "a-g0-1"];
+    env.node.metrics(&env.namespace, "a-g0", busy(1));
+    env.node.set_behaviour(&env.namespace, "a-g1", Behaviour::Unready);
+    env.kubectl(&["delete", "statefulset", "a-g0", "--cascade=orphan"])
+        .expect("delete the StatefulSet");
+    env.wait_for_message("a", "0 of 2 pods ready").await;
+    let cause = env.status("a").await.rollout_cause.expect("a rollout has a cause");
+    assert!(cause.starts_with("StatefulSet a-g0 is "), "{cause}");
+    for pod in pods {
+        let left = env.the::<Pod>(pod).await;
+        assert!(left.metadata.owner_references.is_none() && is_ready(&left), "{left:?}");
+    }
+    assert_eq!(env.routed_to("a").await, Some(0));
+    env.node.set_behaviour(&env.namespace, "a-g1", Behaviour::Ready);
+    env.wait_for_message("a", "2 queries left").await;
+    for pod in pods {
+        assert_eq!(env.the::<Pod>(pod).await.metadata.deletion_timestamp, None);
+    }
+    env.node.metrics(&env.namespace, "a-g0", Answer::IDLE);
+    assert_eq!(env.wait_for_generation("a", 1).await.replicas, Some(2));
+    for pod in pods {
+        env.wait_until_gone::<Pod>(pod).await;
+    }
 }
 
 /// Flapping readiness of a stable engine starts no generation and does not change the route; each change costs at most
