@@ -154,7 +154,7 @@ mod tests {
     fn the_page_names_fields_defaults_and_rules() {
         let page = render(&firebolt_api::crds());
         for line in [
-            "| `replicas` | integer, 0 to 1000 | required | Number of compute nodes.",
+            "| `replicas` | integer, 0 to 1000 | `1` | Number of compute nodes.",
             "| `autoStop.idleTimeout` | string, at most 64 characters, matching `",
             "| `instanceRef` | string, 1 to 253 characters | required | ",
             "| `autoStop.schedule[].days` | list of `\"Mon\"`, ",

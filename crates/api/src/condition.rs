@@ -3,7 +3,7 @@
 //! Reasons are read by programs and never change. Messages are read by people and may change.
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use strum::{Display, EnumIter, IntoStaticStr};
+use strum::{Display, EnumIter, EnumString, IntoStaticStr};
 
 /// Whether the condition of this type is True.
 #[must_use]
@@ -25,13 +25,17 @@ pub enum EngineCondition {
     RenderingOutdated,
     /// Objects that are not needed any more cannot be deleted. Present only while that is so.
     CleanupBlocked,
+    /// Work is in progress that completes on its own. Absent otherwise.
+    Reconciling,
+    /// Nothing progresses until a person acts. Absent otherwise.
+    Stalled,
 }
 
 /// Reasons of the conditions of a FireboltEngine.
 ///
 /// A `Ready` condition may also have the reason of a Warning event of the StatefulSet, such as `FailedCreate`, which is
 /// defined by Kubernetes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumIter, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumIter, EnumString, IntoStaticStr)]
 pub enum EngineReason {
     /// `Ready`: the engine has not been reconciled before.
     Initializing,
@@ -82,6 +86,10 @@ pub enum InstanceCondition {
     MetadataReady,
     /// The gateway is ready.
     GatewayReady,
+    /// Work is in progress that completes on its own. Absent otherwise.
+    Reconciling,
+    /// Nothing progresses until a person acts. Absent otherwise.
+    Stalled,
 }
 
 /// Reasons of the conditions of a FireboltInstance.
@@ -124,6 +132,10 @@ pub enum InstanceReason {
 pub enum EngineClassCondition {
     /// The class can be used by engines.
     Ready,
+    /// Work is in progress that completes on its own. Absent otherwise.
+    Reconciling,
+    /// Nothing progresses until a person acts. Absent otherwise.
+    Stalled,
 }
 
 /// Reasons of the conditions of a FireboltEngineClass.

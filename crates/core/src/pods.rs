@@ -126,9 +126,9 @@ fn containers(pod: &Pod) -> Option<String> {
 /// The latest end of the container was that it was killed for its memory.
 #[must_use]
 pub fn is_oom_killed(status: &ContainerStatus) -> bool {
-    let mut states = [&status.state, &status.last_state].into_iter().flatten();
-    let latest = states.find_map(|state| state.terminated.as_ref());
-    latest.is_some_and(|ended| ended.reason.as_deref() == Some("OOMKilled"))
+    let mut latest_first = [&status.state, &status.last_state].into_iter().flatten();
+    let end = latest_first.find_map(|state| state.terminated.as_ref());
+    end.is_some_and(|ended| ended.reason.as_deref() == Some("OOMKilled"))
 }
 
 /// Also of a container that runs again: until it is ready, that it was killed is all there is to say about it.

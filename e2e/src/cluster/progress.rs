@@ -1,6 +1,6 @@
 //! Waiting for the progress of instance and engines.
 
-use firebolt_api::condition::Condition;
+use firebolt_api::condition::{Condition, EngineCondition, is_true};
 use firebolt_api::key::Label;
 use firebolt_api::name::EngineNames;
 use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineStatus, FireboltInstance, InstancePhase};
@@ -55,7 +55,8 @@ impl TestEnv {
         let is = |engine: &FireboltEngine| {
             engine.status.as_ref().is_some_and(|status| {
                 let ended = matches!(status.phase, Some(EnginePhase::Stable | EnginePhase::Stopped));
-                let carried_out = status.observed_generation == engine.metadata.generation;
+                let observed = status.observed_generation == engine.metadata.generation;
+                let carried_out = observed && !is_true(&status.conditions, EngineCondition::Stalled);
                 let whole = status.current_generation == status.active_generation;
                 ended && carried_out && whole && with(status.active_generation)
             })

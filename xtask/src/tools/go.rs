@@ -77,6 +77,7 @@ fn linker_flags(tool: Tool) -> String {
         Tool::Helm => format!("{strip} -X helm.sh/helm/v4/internal/version.version=v{version}"),
         Tool::Etcd
         | Tool::CoreDns
+        | Tool::GitopsHealth
         | Tool::Kubectl
         | Tool::Envoy
         | Tool::Debian
@@ -124,7 +125,13 @@ mod tests {
 
     #[test]
     fn every_go_module_names_as_many_tools_as_there_are_programs() {
-        for tool in [Tool::Kubernetes, Tool::Etcd, Tool::CoreDns, Tool::Helm] {
+        for tool in [
+            Tool::Kubernetes,
+            Tool::Etcd,
+            Tool::CoreDns,
+            Tool::Helm,
+            Tool::GitopsHealth,
+        ] {
             let programs = Binary::ALL.into_iter().filter(|binary| binary.tool() == tool).count();
             assert_eq!(packages(tool.pin_files()[0]).len(), programs, "{}", tool.name());
             assert!(minimum(tool).starts_with("1."));

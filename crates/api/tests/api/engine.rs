@@ -97,7 +97,6 @@ async fn rejects_invalid_storage(#[case] storage: Value, #[case] field: &str, #[
 
 #[rstest]
 #[case::instance("spec.instanceRef", "Required value")]
-#[case::replicas("spec.replicas", "Required value")]
 #[tokio::test]
 async fn requires(#[case] path: &str, #[case] message: &str) {
     assert_rejected(engine().without(path), path, message).await;
@@ -186,6 +185,12 @@ async fn sets_only_the_defaults_that_a_class_cannot_provide() {
         stored["spec"]["autoStop"],
         json!({ "enabled": false, "activeReplicas": 1, "idleReplicas": 0, "idleTimeout": "30m", "pollInterval": "1m" })
     );
+}
+
+#[tokio::test]
+async fn an_engine_has_one_replica_unless_its_manifest_says_otherwise() {
+    let stored = kube().await.create(&engine().without("spec.replicas")).await;
+    assert_eq!(at(&stored, "spec.replicas"), Some(&json!(1)));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::cluster::wait_for_crds;
 
-use crate::support::{Kube, assert_message, engine, engine_class, instance, kube};
+use crate::support::{Edit, Kube, assert_message, engine, engine_class, instance, kube};
 
 const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
 
@@ -106,8 +106,8 @@ async fn explains_every_field(#[case] path: &str, #[case] expected: &[&str]) {
 #[tokio::test]
 async fn scale_changes_the_replicas() {
     let kube = kube().await;
-    let engine = kube.create(&engine()).await;
-    kube.kubectl(&["scale", "fireng", name(&engine), "--replicas=4"]);
+    let engine = kube.create(&engine().without("spec.replicas")).await;
+    kube.kubectl(&["scale", "fireng", name(&engine), "--current-replicas=1", "--replicas=4"]);
     let replicas = kube.kubectl(&["get", "fireng", name(&engine), "-o", "jsonpath={.spec.replicas}"]);
     assert_eq!(replicas, "4");
 }
@@ -128,7 +128,7 @@ async fn the_scale_subresource_shows_pods_and_selector() {
 
 #[rstest]
 #[case::instance("fire", &["NAME", "PHASE", "GATEWAY", "METADATA", "AGE"], &["REASON", "MESSAGE"])]
-#[case::engine("fireng", &["NAME", "REPLICAS", "PHASE", "READY", "GENERATION", "AGE"], &["INSTANCE", "CLASS", "REASON", "MESSAGE"])]
+#[case::engine("fireng", &["NAME", "REPLICAS", "PHASE", "READY", "GENERATION", "AGE"], &["INSTANCE", "CLASS", "READY-PODS", "REASON", "MESSAGE"])]
 #[case::class("firengc", &["NAME", "BOUND", "READY", "AGE"], &["REASON", "MESSAGE"])]
 #[tokio::test]
 async fn get_prints_columns(#[case] kind: &str, #[case] narrow: &[&str], #[case] wide: &[&str]) {

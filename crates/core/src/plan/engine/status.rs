@@ -7,7 +7,6 @@ use firebolt_api::key::Label;
 use firebolt_api::{AutoStopReason, EnginePhase, FireboltEngineStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::auto_stop;
 use super::cleanup;
 use super::drift::matches_desired;
 use super::input::Input;
@@ -15,6 +14,7 @@ use super::output::Plan;
 use super::phase::{Transition, rollout_message};
 use super::progress::Progress;
 use super::ready::{self, EngineReadiness, ReadinessFacts};
+use super::{auto_stop, kstatus};
 use crate::plan::PlannedEvent;
 use crate::plan::condition::{self, ConditionUpdate};
 
@@ -149,7 +149,10 @@ fn based_on(input: &Input, progress: Progress, cause: Option<&str>) -> FireboltE
         .as_ref()
         .filter(|before| before.current_generation == progress.current);
     let cause = cause.or_else(|| known.and_then(|before| before.rollout_cause.as_deref()));
-    let pods = progress.active.map(|active| input.generation(active).pods.total);
+    let pods = progress
+        .active
+        .map(|active| input.generation(active).pods)
+        .unwrap_or_default();
     let engine = format!("{}={}", Label::Engine, input.names().0);
     let selector = match progress.active {
         Some(active) => format!("{engine},{}={active}", Label::Generation),
@@ -162,7 +165,8 @@ fn based_on(input: &Input, progress: Progress, cause: Option<&str>) -> FireboltE
         draining_generation: progress.draining,
         phase: Some(progress.phase),
         rollout_cause: cause.map(str::to_owned),
-        replicas: Some(pods.unwrap_or(0)),
+        replicas: Some(pods.total),
+        ready_replicas: Some(pods.ready),
         selector: Some(selector),
         last_reconciled: before.as_ref().and_then(|before| before.last_reconciled.clone()),
         last_activity_time: before.as_ref().and_then(|before| before.last_activity_time.clone()),
@@ -240,14 +244,16 @@ fn set_cleanup(input: &Input, status: &mut FireboltEngineStatus) -> Option<Plann
 
 fn set_ready(input: &Input, status: &mut FireboltEngineStatus, readiness: &EngineReadiness) -> bool {
     let message = readiness.message.clone();
-    set_condition(
+    let changed = set_condition(
         input,
         status,
         EngineCondition::Ready,
         readiness.ready,
         &readiness.reason,
         message,
-    )
+    );
+    kstatus::report(input, status, readiness);
+    changed
 }
 
 /// Returns whether the reason or the message changed.
@@ -397,8 +403,8 @@ mod tests {
         );
         let observed = |case: Case| case.status().observed_generation;
         assert_eq!(observed(engine("a").complete(0).serving(1).at(Draining)), None);
-        let blocked = engine("a").serving(0).at(Stable).gate(GateCause::ClassUnready);
-        assert_eq!(observed(blocked), None);
+        let waiting = engine("a").serving(0).at(Stable).gate(GateCause::InstanceNotReady);
+        assert_eq!(observed(waiting), None);
     }
 
     #[test]

@@ -63,11 +63,13 @@ pub(super) fn limit(input: &Input, plan: Plan) -> Plan {
     }
 }
 
-/// The next status differs from the last one in the wording of its messages alone, and no event is emitted.
+/// The next status differs from the last one in the wording of its messages and in the number of ready pods alone, and
+/// no event is emitted.
 fn is_reworded(input: &Input, plan: &Plan) -> bool {
     let wordless = |status: &FireboltEngineStatus| {
         let mut status = status.clone();
         status.last_reconciled = None;
+        status.ready_replicas = None;
         status
             .conditions
             .iter_mut()
@@ -113,6 +115,16 @@ mod tests {
         let held = wording(&one_more_ready, SECOND);
         assert_eq!((held.status, held.requeue_after), (None, Some(SECOND)));
         assert!(wording(&one_more_ready, Duration::ZERO).status.is_some());
+    }
+
+    #[test]
+    fn another_number_of_ready_pods_has_to_wait() {
+        let recovering = engine("a").generation(0, 0).routed(0).at(Stable).reported();
+        let ready = |case: &mut Case| case.observed.generations.get_mut(&0).unwrap().pods.ready = 1;
+        let more_ready = recovering.but(ready);
+        assert_eq!(wording(&more_ready, SECOND).status, None);
+        let status = wording(&more_ready, Duration::ZERO).status;
+        assert_eq!(status.unwrap().ready_replicas, Some(1));
     }
 
     #[rstest]

@@ -13,6 +13,7 @@
 //! [`plan`] reads no clock and does no I/O. Its assumptions are documented in the module of [`Input`] and in [`Plan`].
 
 mod input;
+mod kstatus;
 mod output;
 mod status;
 

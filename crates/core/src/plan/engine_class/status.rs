@@ -5,6 +5,7 @@ use firebolt_api::condition::{Condition, EngineClassCondition, EngineClassReason
 use firebolt_api::key::Finalizer;
 
 use super::input::Input;
+use super::kstatus;
 use super::output::{ClassWrite, Plan};
 use crate::admit;
 use crate::names;
@@ -99,6 +100,7 @@ pub(super) fn conclude(input: &Input, write: Option<ClassWrite>, readiness: Clas
         message: readiness.message.clone(),
     };
     let changed_ready = condition::set(&mut status.conditions, update, generation, input.observed.at);
+    kstatus::report(&mut status, readiness.reason, input.observed.at);
     let changed = input.class.status.as_ref() != Some(&status);
     Plan {
         writes: write.into_iter().collect(),

@@ -14,6 +14,7 @@ mod component;
 mod delete;
 mod gateway;
 mod input;
+mod kstatus;
 mod metadata;
 mod object;
 mod output;

@@ -8,10 +8,12 @@ use jiff::Timestamp;
 
 use super::component::{ComponentPlan, ComponentReadiness};
 use super::input::Input;
+use super::kstatus;
 use super::object::{Component, InstanceObject};
 use super::output::Plan;
 use crate::plan::PlannedEvent;
 use crate::plan::condition::{self, ConditionUpdate};
+use crate::plan::kstatus::Outlook;
 
 /// The next values of all conditions.
 pub(super) struct InstanceReadiness {
@@ -118,6 +120,7 @@ fn next(
         (InstanceCondition::GatewayReady, &readiness.gateway),
     ]
     .map(|(kind, readiness)| set(&mut status, kind, readiness, input.now));
+    kstatus::report(&mut status, kstatus::outlook(input, &readiness.ready), input.now);
     let events = events(before.phase, &status, readiness, changed_ready[0]);
     let changed = input.instance.status.as_ref() != Some(&status);
     (changed.then_some(status), events)
@@ -202,7 +205,10 @@ pub(super) fn stuck(instance: &FireboltInstance, message: String, now: Timestamp
     if status.phase == Some(InstancePhase::Ready) {
         status.phase = Some(InstancePhase::Degraded);
     }
+    // A person has to act, which tools notice only if the status is about the latest edit.
+    status.observed_generation = instance.metadata.generation;
     let readiness = ComponentReadiness::not_ready(InstanceReason::EnsureFailed, message);
     set(&mut status, InstanceCondition::Ready, &readiness, now);
+    kstatus::report(&mut status, Outlook::Stalled, now);
     (status != before).then_some(status)
 }

@@ -4,6 +4,7 @@ mod children;
 mod deletion;
 mod faults;
 mod fixtures;
+mod gitops;
 mod invalid_spec;
 mod metrics;
 mod postgres;

@@ -132,6 +132,10 @@ async fn an_instance_is_provisioned_step_by_step_and_then_ready() {
         let reason = match kind {
             InstanceCondition::Ready => "AllComponentsReady",
             InstanceCondition::MetadataReady | InstanceCondition::GatewayReady => "Ready",
+            InstanceCondition::Reconciling | InstanceCondition::Stalled => {
+                assert_eq!(condition.type_, "", "absent when the instance is ready");
+                continue;
+            }
         };
         assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", reason));
         assert_eq!(condition.observed_generation, ready.metadata.generation);

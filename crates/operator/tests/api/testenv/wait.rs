@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use firebolt_api::condition::Condition;
+use firebolt_api::condition::{Condition, EngineCondition, is_true};
 use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineStatus};
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
@@ -79,7 +79,9 @@ impl TestEnv {
     pub(crate) async fn wait_for_phase(&self, engine: &str, phase: EnginePhase) -> FireboltEngineStatus {
         let is = |engine: &FireboltEngine| {
             let status = engine.status.as_ref();
-            let settled = status.and_then(|status| status.observed_generation) == engine.metadata.generation;
+            let observed = status.and_then(|status| status.observed_generation) == engine.metadata.generation;
+            let conditions = status.iter().flat_map(|status| &status.conditions);
+            let settled = observed && !is_true(conditions, EngineCondition::Stalled);
             let counts = match phase {
                 EnginePhase::Stable | EnginePhase::Stopped => settled,
                 EnginePhase::Creating | EnginePhase::Switching | EnginePhase::Draining | EnginePhase::Cleaning => true,
