@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -47,21 +47,35 @@ impl Reply {
     }
 }
 
-/// Sends a request on a new connection.
-pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> Result<Reply, String> {
-    let exchange = async {
+/// A connection to a gateway or a pod that stays open between requests.
+#[derive(Debug)]
+pub struct Connection(SendRequest<Full<Bytes>>);
+
+impl Connection {
+    pub(super) async fn open(address: SocketAddr) -> Result<Self, String> {
         let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
+        let (sender, connection) = http1::handshake(TokioIo::new(socket))
             .await
             .map_err(|error| error.to_string())?;
         tokio::spawn(connection);
-        let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        let body = answer.into_body().collect().await.map_err(|error| error.to_string())?;
-        let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
-        Ok(Reply { status, headers, body })
-    };
-    timeout(LIMIT, exchange)
-        .await
-        .unwrap_or_else(|_| Err(format!("no answer after {LIMIT:?}")))
+        Ok(Self(sender))
+    }
+
+    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Reply, String> {
+        let exchange = async {
+            let answer = self.0.send_request(request).await.map_err(|error| error.to_string())?;
+            let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+            let body = answer.into_body().collect().await.map_err(|error| error.to_string())?;
+            let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+            Ok(Reply { status, headers, body })
+        };
+        timeout(LIMIT, exchange)
+            .await
+            .unwrap_or_else(|_| Err(format!("no answer after {LIMIT:?}")))
+    }
+}
+
+/// Sends a request on a new connection.
+pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> Result<Reply, String> {
+    Connection::open(address).await?.send(request).await
 }

@@ -41,7 +41,7 @@ mod testenv;
 mod traffic;
 
 pub use agent::GatewayPod;
-pub use client::Reply;
+pub use client::{Connection, Reply};
 pub use fixture::{Class, Engine, INSTANCE, Instance, NEXT_ENGINE_IMAGE};
 pub use history::History;
 pub use operator::Operator;

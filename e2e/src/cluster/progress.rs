@@ -1,15 +1,17 @@
 //! Waiting for the progress of instance and engines.
 
+use std::collections::BTreeSet;
+
 use firebolt_api::condition::{Condition, EngineCondition, is_true};
 use firebolt_api::key::Label;
 use firebolt_api::name::EngineNames;
 use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineStatus, FireboltInstance, InstancePhase};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
 use kube::ResourceExt;
 
 use super::fixture::{Engine, INSTANCE};
-use super::testenv::TestEnv;
+use super::testenv::{Namespaced, TestEnv};
 
 impl TestEnv {
     /// Waits until the last edit of the instance is reconciled, all components are ready, and its gateway can be
@@ -101,14 +103,22 @@ impl TestEnv {
         self.eventually(&sentence, emitted).await;
     }
 
-    /// The generations with a StatefulSet that is not being deleted, in order.
+    /// The generations with a StatefulSet, a Service or a ConfigMap that is not being deleted, in order.
     pub async fn generations(&self, engine: &str) -> Vec<i64> {
-        let mut sets = self.list::<StatefulSet>(&format!("{}={engine}", Label::Engine)).await;
-        sets.retain(|set| set.metadata.deletion_timestamp.is_none());
-        let number = |set: &StatefulSet| set.labels()[Label::Generation.key()].parse().expect("a number");
-        let mut generations: Vec<i64> = sets.iter().map(number).collect();
-        generations.sort_unstable();
-        generations
+        let mut generations = self.generations_of::<StatefulSet>(engine).await;
+        generations.append(&mut self.generations_of::<Service>(engine).await);
+        generations.append(&mut self.generations_of::<ConfigMap>(engine).await);
+        generations.into_iter().collect()
+    }
+
+    /// The generations with an object of this kind that is not being deleted.
+    async fn generations_of<K: Namespaced>(&self, engine: &str) -> BTreeSet<i64> {
+        // The routing Service has the first label only.
+        let labels = format!("{}={engine},{}", Label::Engine, Label::Generation);
+        let mut objects = self.list::<K>(&labels).await;
+        objects.retain(|object| object.meta().deletion_timestamp.is_none());
+        let number = |object: &K| object.labels()[Label::Generation.key()].parse().expect("a number");
+        objects.iter().map(number).collect()
     }
 
     /// The pods of a generation that are not being deleted, in the order of their names.

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use stand_ins::engine::{DURATION_HEADER, ID_HEADER};
 use tokio::task::JoinHandle;
 
-use super::client::{self, Reply};
+use super::client::{self, Connection, Reply};
 use super::fixture::INSTANCE;
 use super::testenv::TestEnv;
 use super::traffic::Traffic;
@@ -19,7 +19,7 @@ use super::traffic::Traffic;
 /// The header that selects an engine.
 const SELECTOR: &str = "x-firebolt-engine";
 /// The error codes of a gateway for queries that were not executed because the engine is not available.
-const TURNED_AWAY: [&str; 4] = [
+pub(super) const TURNED_AWAY: [&str; 4] = [
     "engine_unavailable",
     "engine_unreachable",
     "engine_stopped",
@@ -82,16 +82,18 @@ impl TestEnv {
 
     /// Sends a slow query, waits until an engine executes it, and returns a handle to its response.
     pub async fn begin_query(&self, engine: &str, id: &str, lasts: Duration) -> JoinHandle<Result<Reply, String>> {
-        let request = query(engine)
-            .header(ID_HEADER, id)
-            .header(DURATION_HEADER, format!("{}ms", lasts.as_millis()))
-            .body(Full::default())
-            .expect("a valid request");
+        let request = slow_query(engine, id, lasts);
         let gateway = self.gateway().await;
         let running = tokio::spawn(async move { client::send(gateway, request).await });
         let begun = async || (!self.executed_by(id).is_empty()).then_some(());
         self.eventually(&format!("query {id} is executed"), begun).await;
         running
+    }
+
+    /// Connects to a gateway.
+    pub async fn connect(gateway: SocketAddr) -> Connection {
+        let connection = Connection::open(gateway).await;
+        connection.unwrap_or_else(|error| panic!("connect to the gateway {gateway}: {error}"))
     }
 
     /// Starts clients that query an engine without a pause, and waits for their first answers.
@@ -119,6 +121,13 @@ impl TestEnv {
     }
 }
 
+impl Connection {
+    /// Sends a query that takes this long, and returns its response.
+    pub async fn query(&mut self, engine: &str, id: &str, lasts: Duration) -> Result<Reply, String> {
+        self.send(slow_query(engine, id, lasts)).await
+    }
+}
+
 /// Whether the gateway responded that the query was not executed because the engine is not available.
 fn was_turned_away(reply: &Reply) -> bool {
     let (status, code) = reply.refusal();
@@ -128,6 +137,15 @@ fn was_turned_away(reply: &Reply) -> bool {
 /// A request for a path.
 pub(super) fn get(path: &str) -> Request<Full<Bytes>> {
     let request = Request::get(path).header("host", "gateway").body(Full::default());
+    request.expect("a valid request")
+}
+
+/// A query that takes this long.
+fn slow_query(engine: &str, id: &str, lasts: Duration) -> Request<Full<Bytes>> {
+    let request = query(engine)
+        .header(ID_HEADER, id)
+        .header(DURATION_HEADER, format!("{}ms", lasts.as_millis()))
+        .body(Full::default());
     request.expect("a valid request")
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use stand_ins::load::{Load, Settings};
 
+use super::query::TURNED_AWAY;
 use super::testenv::TestEnv;
 
 /// The number of answers to wait for before, between and after the steps of a test under load.
@@ -61,6 +62,23 @@ impl<'env> Traffic<'env> {
         let report = self.load.stop().await;
         if let Err(faults) = report.check(self.env.ledger()) {
             panic!("the clients of engine {} were not served well: {faults}", self.engine);
+        }
+    }
+
+    /// Ends the clients and asserts that no query was lost or run twice, and that each query that failed was refused by
+    /// the gateway and not executed.
+    pub async fn assert_only_refusals(self) {
+        self.flows().await;
+        let report = self.load.stop().await;
+        let (faults, executions) = (report.faults(self.env.ledger()), self.env.ledger().executions());
+        assert_eq!((faults.ran_twice.len(), faults.lost.len()), (0, 0), "{faults}");
+        for failure in &faults.failures {
+            let says = |code: &&str| failure.reason.contains(&format!("\"code\":\"{code}\""));
+            let refused = failure.reason.starts_with("status 503") && TURNED_AWAY.iter().any(says);
+            assert!(
+                refused && !executions.contains_key(&failure.id),
+                "{failure:?}: {faults}"
+            );
         }
     }
 }

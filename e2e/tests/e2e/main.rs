@@ -3,6 +3,7 @@
 //! Each test has a namespace of its own, and affects nothing outside it. Tests that do are in `e2e_disruptive`.
 
 mod auto_stop;
+mod deleted_route;
 mod deletion;
 mod drain;
 mod failing_engines;

@@ -2,11 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use firebolt_api::EnginePhase::Switching;
 use rstest::rstest;
 use tokio::sync::OnceCell;
 
-use super::testenv::{FinalState, ProxiedEnv};
-use crate::fault_proxy::{Fault, Outcome, ProxiedWrite, writes};
+use super::testenv::{ENGINE, FinalState, ProxiedEnv};
+use crate::fault_proxy::{Fault, Match, Outcome, ProxiedWrite, writes};
+use crate::kubelet::metrics_server::Answer;
+use crate::testenv::TestEnv;
 
 /// How many tests are played at the same time.
 const AT_ONCE: usize = 2;
@@ -66,6 +69,42 @@ async fn an_operator_killed_after_any_write_converges_after_restart() {
     futures::future::join_all(workers).await;
     let last = last.get().expect("a test ends");
     assert!(*last >= FEWEST, "only {last} writes");
+}
+
+/// The routing Service selects the new generation, the status still calls the old one active, and the operator is gone.
+/// The next one does not switch again, and keeps the old generation until its query has ended.
+#[rstest]
+#[case::before_it_hears_of_the_route(writes().named("a-service"), Fault::HoldResponse)]
+#[case::before_it_writes_the_status(writes().of("fireboltengines").status().saying("\"draining\""), Fault::Hold)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_killed_between_route_and_status_drains_the_old_generation_after_restart(
+    #[case] next: Match,
+    #[case] fault: Fault,
+) {
+    let mut proxied = ProxiedEnv::deployed().await;
+    let count = |running| Answer::Queries { running, suspended: 0 };
+    let order = |env: &TestEnv, answer| env.node.metrics(&env.namespace, "a-g0", answer);
+    order(&proxied.env, count(1));
+    let rule = proxied.proxy.on(next.next(1), fault);
+    proxied.change(1).await;
+    proxied.struck(&rule).await;
+    proxied.kill_operator();
+    let status = proxied.env.status(ENGINE).await;
+    assert_eq!((status.phase, status.active_generation), (Some(Switching), 0));
+    assert_eq!(proxied.env.routed_to(ENGINE).await, Some(1));
+    rule.remove();
+    proxied.start_operator();
+
+    proxied.env.wait_for_message(ENGINE, "1 query left").await;
+    proxied.env.wait_for_scrapes("a-g0-0", 2).await;
+    assert_eq!(proxied.env.generations(ENGINE).await, [0, 1]);
+    order(&proxied.env, count(0));
+    proxied.at_rest(1).await;
+    let asked = proxied.proxy.writes();
+    let of_route = asked
+        .iter()
+        .filter(|write| write.call.name.as_deref() == Some("a-service") && write.is_stored());
+    assert_eq!(of_route.count(), 2, "it is created and switched once: {asked:?}");
 }
 
 /// An operator that hears nothing of every other write ends where one does that hears of all; in the two cases

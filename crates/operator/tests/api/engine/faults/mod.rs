@@ -7,5 +7,6 @@ mod history;
 pub(super) mod invariants;
 mod leader_change;
 mod recreated_objects;
+mod refused_deletes;
 mod stale_caches;
 pub(super) mod testenv;
