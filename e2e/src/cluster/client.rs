@@ -14,6 +14,14 @@ use tokio::time::timeout;
 /// The timeout of a request. It catches requests that hang, and measures nothing.
 const LIMIT: Duration = Duration::from_mins(2);
 
+/// The error codes of a gateway for queries that were not executed because the engine is not available.
+pub(super) const TURNED_AWAY: [&str; 4] = [
+    "engine_unavailable",
+    "engine_unreachable",
+    "engine_stopped",
+    "engine_start_timeout",
+];
+
 /// The response to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {

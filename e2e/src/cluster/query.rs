@@ -11,20 +11,13 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use stand_ins::engine::{DURATION_HEADER, ID_HEADER};
 use tokio::task::JoinHandle;
 
-use super::client::{self, Connection, Reply};
+use super::client::{self, Connection, Reply, TURNED_AWAY};
 use super::fixture::INSTANCE;
 use super::testenv::TestEnv;
 use super::traffic::Traffic;
 
 /// The header that selects an engine.
 const SELECTOR: &str = "x-firebolt-engine";
-/// The error codes of a gateway for queries that were not executed because the engine is not available.
-pub(super) const TURNED_AWAY: [&str; 4] = [
-    "engine_unavailable",
-    "engine_unreachable",
-    "engine_stopped",
-    "engine_start_timeout",
-];
 
 impl TestEnv {
     /// Sends a request to a port of a pod.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stand_ins::load::{Load, Settings};
 
-use super::query::TURNED_AWAY;
+use super::client::TURNED_AWAY;
 use super::testenv::TestEnv;
 
 /// The number of answers to wait for before, between and after the steps of a test under load.

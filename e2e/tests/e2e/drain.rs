@@ -21,7 +21,7 @@ const WITHIN_GRACE_PERIOD: Duration = Duration::from_secs(50);
 const SURELY: Duration = Duration::from_secs(5);
 /// When queries begin after the switch was seen, in milliseconds.
 const AFTER_SWITCH: [u64; 6] = [250, 350, 450, 700, 1000, 2000];
-/// How often a gateway looks for the pods of an engine.
+/// The time between two lookups of an engine by a gateway.
 const LOOKUPS: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,8 +68,8 @@ async fn long_queries_that_begin_right_after_a_switch_finish() {
             assert_eq!(reply.expect("the query is answered").status, 200);
             clients.push((gateway, delay, kept));
         }
-        // From its first query on, a gateway looks for the pods of the engine once a second. So whenever the switch comes,
-        // one of the two does not look again for half a second.
+        // From its first query on, a gateway resolves the name of the engine once a second. So whenever the switch comes,
+        // one of the two does not hear of it for half a second.
         tokio::time::sleep(LOOKUPS / 2).await;
     }
     let mut route = env.history::<Service>(&EngineNames(ENGINE).routing_service()).await;

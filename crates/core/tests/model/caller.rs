@@ -16,7 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::known_bad::Bad;
 use crate::world::{
-    Age, Auto, Began, Closed, Count, Gen, IDLE_TIMEOUT, Lagging, NAME, OLD, Part, STEP, Spec, Status, World,
+    Age, Auto, Began, Closed, Count, Gen, IDLE_TIMEOUT, Lagging, NAME, OLD, Part, STEP, SWITCH_NOTICE, Spec, Status,
+    World,
 };
 
 /// Times of the API server are whole seconds, and this one is not.
@@ -26,9 +27,8 @@ static JUST_NOW: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T12:00:00Z".p
 /// When a StatefulSet was created whose notice is just not over, and one whose notice just is.
 static NOTICE_BEGAN: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T11:59:52Z".parse().expect("a time"));
 static NOTICE_ENDED: LazyLock<Timestamp> = LazyLock::new(|| "2026-11-16T11:59:51Z".parse().expect("a time"));
-/// When the caller saw the route leave the draining generation, and how long gateways may be late.
+/// When the caller saw the route leave the draining generation.
 static UNROUTED: LazyLock<Timestamp> = LazyLock::new(|| minutes_ago(2));
-pub(crate) const SWITCH_NOTICE: Duration = Duration::from_secs(10);
 
 fn minutes_ago(minutes: u8) -> Timestamp {
     *NOW - SignedDuration::from_mins(i64::from(minutes))

@@ -7,8 +7,7 @@ use firebolt_api::{EnginePhase, FireboltEngine, FireboltEngineStatus};
 use firebolt_core::plan::engine::{DeletedObject, EngineObjectKind, EngineWrite, Input, Observed, Plan};
 use jiff::Timestamp;
 
-use crate::caller::SWITCH_NOTICE;
-use crate::world::NAME;
+use crate::world::{NAME, SWITCH_NOTICE};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {

@@ -1,6 +1,7 @@
 //! The state of the model: the cluster as it is, what the caller of `plan` remembers, and what its caches still show.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use firebolt_api::name::GENERATION_NAMES;
 use firebolt_api::{AutoStopReason, EnginePhase};
@@ -12,6 +13,9 @@ pub(crate) const NAME: &str = "a";
 pub(crate) const GOOD: u8 = 0;
 pub(crate) const OTHER: u8 = 1;
 pub(crate) const BAD: u8 = 2;
+
+/// How long gateways may be late to observe a switch.
+pub(crate) const SWITCH_NOTICE: Duration = Duration::from_secs(10);
 
 /// Time goes in steps of so many minutes: the time for which a wake is honoured.
 pub(crate) const STEP: u8 = 5;

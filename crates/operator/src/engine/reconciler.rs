@@ -40,7 +40,7 @@ impl EngineReconciler {
             engine,
             desired: &desired.generation,
             auto_stop: desired.auto_stop.as_ref(),
-            instance: desired.instance.as_ref().map(|()| ()).map_err(String::as_str),
+            instance: desired.instance.as_ref().copied().map_err(String::as_str),
             drain: desired.drain,
             progress_deadline: self.shared.context.settings.rollout_progress_deadline,
             switch_notice: self.shared.context.settings.switch_notice,

@@ -186,7 +186,9 @@ mod tests {
         assert_eq!(names(&case), ["a-service", "a-g0-0", "a-g0-1"]);
         let terminating = case.unrouted().but(|case| {
             let orphans = &mut case.observed.generations.get_mut(&0).unwrap().orphans;
-            orphans.iter_mut().for_each(|pod| pod.meta.terminating = true);
+            for pod in orphans.iter_mut() {
+                pod.meta.terminating = true;
+            }
         });
         assert_eq!(names(&terminating), [""; 0]);
         assert_eq!(terminating.plan().requeue_after, Some(GOING));

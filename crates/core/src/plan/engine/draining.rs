@@ -51,17 +51,17 @@ fn stops(input: &Input, before: Progress) -> bool {
     input.generation(before.current).has_no_replicas()
 }
 
-/// Pods are wanted again while the last ones finish their queries: the old generation becomes active again, so that the route
+/// Pods are requested again while the last ones finish their queries: the old generation becomes active again, so that the route
 /// goes back to it, and the next generation is started beside it. However long a query runs, it keeps no engine unavailable.
 fn resume(input: &Input, before: Progress, old: i64) -> Option<Transition> {
-    let wanted = stops(input, before) && input.replicas() > 0;
+    let requested = stops(input, before) && input.replicas() > 0;
     let resumed = Progress {
         active: Some(old),
         draining: None,
         ..before.next_generation()
     };
     let cause = || format!("`spec.replicas` changed from 0 to {}", input.replicas());
-    (wanted && input.generation(old).live_set().is_some()).then(|| Transition::roll_out(resumed, cause()))
+    (requested && input.generation(old).live_set().is_some()).then(|| Transition::roll_out(resumed, cause()))
 }
 
 /// Why the old generation can be deleted, if it can.
@@ -169,17 +169,17 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_wanted_again_during_a_stop_make_the_old_generation_active_and_start_the_next_one() {
+    fn pods_that_are_requested_again_during_a_stop_make_the_old_generation_active_and_start_the_next_one() {
         for case in [stopping(), stopping().counted(0, failed())] {
-            let wanted = case.replicas(3);
-            let status = wanted.status();
+            let requested = case.replicas(3);
+            let status = requested.status();
             assert_eq!((status.phase, status.current_generation), (Some(Creating), 2));
             assert_eq!((status.active_generation, status.draining_generation), (0, None));
             assert_eq!(
                 status.rollout_cause.as_deref(),
                 Some("`spec.replicas` changed from 0 to 3")
             );
-            let next = wanted.reported();
+            let next = requested.reported();
             assert_eq!(next.plan().writes, [route_to(0)], "the route goes back at once");
         }
     }

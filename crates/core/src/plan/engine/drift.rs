@@ -3,7 +3,7 @@
 use super::input::{GateCause, Generation, Input, StatefulSet};
 use super::progress::Progress;
 
-/// Why a generation is replaced although nobody changed anything.
+/// Why a generation is replaced although no input has changed.
 pub(super) const ADOPTS_RENDERING: &str =
     "adopting the rendering of this version of the operator (--upgrade-policy=Rolling)";
 

@@ -41,7 +41,7 @@ fn another_number_of_replicas_starts_a_generation() {
 fn outdated() -> Case {
     let case = engine("a").serving(0).at(Stable);
     case.set(0, |set| {
-        set.outdated = vec!["container `engine`", "the configuration file"]
+        set.outdated = vec!["container `engine`", "the configuration file"];
     })
 }
 

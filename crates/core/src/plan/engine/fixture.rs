@@ -89,7 +89,7 @@ impl Case {
             engine: &self.engine,
             desired: &self.desired,
             auto_stop: self.auto_stop.as_ref(),
-            instance: self.instance.as_ref().map(|()| ()).map_err(String::as_str),
+            instance: self.instance.as_ref().copied().map_err(String::as_str),
             drain: self.drain,
             progress_deadline: Duration::from_mins(15),
             switch_notice: SWITCH_NOTICE,

@@ -107,8 +107,9 @@ mod tests {
     fn a_generation_that_has_lost_a_pod_is_replaced(#[case] case: Case) {
         let status = case.status();
         assert_eq!((status.phase, status.current_generation), (Some(Creating), 2));
-        let cause = "pod a-g1-1 on node n2 has been terminating for 10m after its grace period; its node may be lost";
-        assert_eq!(status.rollout_cause.as_deref(), Some(cause));
+        let expected =
+            "pod a-g1-1 on node n2 has been terminating for 10m after its grace period; its node may be lost";
+        assert_eq!(status.rollout_cause.as_deref(), Some(expected));
         assert_eq!(status.active_generation, case.engine.status.unwrap().active_generation);
     }
 

@@ -103,7 +103,7 @@ async fn accepted_objects_can_be_created_and_rejections_name_existing_fields() {
     }
     drop(tried);
     if let Some((index, why)) = mistaken {
-        let (pair, why) = smallest(env, &mut trees[index], why).await;
+        let (pair, why) = Box::pin(smallest(env, &mut trees[index], why)).await;
         panic!(
             "{why}\nclass: {}\nengine: {}\nagain: {SEED}={seed}",
             pair.class, pair.engine
