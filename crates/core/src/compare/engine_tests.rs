@@ -433,7 +433,7 @@ fn replicas_of_another_rendering_that_another_client_changed_are_tampering() {
 }
 
 #[test]
-fn the_configuration_of_another_rendering_is_judged_by_its_own_record() {
+fn the_configuration_of_another_rendering_is_compared_with_its_own_record() {
     let intact = |change: fn(&mut ConfigMap)| {
         let generation = observed(|objects| {
             let annotations = objects.stateful_sets[0].metadata.annotations.as_mut().unwrap();

@@ -60,7 +60,10 @@ pub fn desired(
         resolve::resolve(engine, known_class, facts.as_ref().unwrap_or(&unknown), defaults)
     };
     // The order is the precedence: without its instance, nothing else about an engine matters.
-    let usable_instance = facts.as_ref().map(|_| ()).map_err(|gate| gate.message.clone());
+    let usable_instance = match &facts {
+        Ok(facts) => usable_instance(engine, facts),
+        Err(gate) => Err(gate.message.clone()),
+    };
     let gate = (facts.err())
         .or_else(|| class.as_ref().err().cloned())
         .or_else(|| {
@@ -170,12 +173,12 @@ fn facts(engine: &FireboltEngine, instance: &Lookup<FireboltInstance>) -> Result
         )));
     };
     let endpoint = instance.status.as_ref().map_or("", |status| &status.metadata_endpoint);
-    // An override is another path to the same service, so it does not help while the service is not ready.
-    if endpoint.is_empty() {
-        let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
+    let own = engine.spec.metadata_endpoint_override.as_deref().unwrap_or_default();
+    if endpoint.is_empty() && own.is_empty() {
         let message = format!(
-            "The metadata service of FireboltInstance {name} is not ready, so no rollout can start. See `kubectl \
-             describe fireboltinstance {name} -n {namespace}`."
+            "{}, so no rollout can start. {}",
+            without_endpoint(engine),
+            describe_instance(engine)
         );
         return Err(not_ready(message));
     }
@@ -183,6 +186,34 @@ fn facts(engine: &FireboltEngine, instance: &Lookup<FireboltInstance>) -> Result
         id: id.clone(),
         metadata_endpoint: endpoint.to_owned(),
     })
+}
+
+/// Whether the engine can use its instance. One that reaches the metadata service over a path of its own is not held up by the
+/// instance, but depends on it all the same.
+fn usable_instance(engine: &FireboltEngine, facts: &InstanceFacts) -> Result<(), String> {
+    if !facts.metadata_endpoint.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{}. The engine uses spec.metadataEndpointOverride, so it is rolled out all the same. {}",
+        without_endpoint(engine),
+        describe_instance(engine)
+    ))
+}
+
+fn without_endpoint(engine: &FireboltEngine) -> String {
+    format!(
+        "The metadata service of FireboltInstance {} is not ready",
+        engine.spec.instance_ref
+    )
+}
+
+fn describe_instance(engine: &FireboltEngine) -> String {
+    let namespace = engine.metadata.namespace.as_deref().unwrap_or_default();
+    format!(
+        "See `kubectl describe fireboltinstance {} -n {namespace}`.",
+        engine.spec.instance_ref
+    )
 }
 
 fn rejected(cause: GateCause, subject: &str, violations: &[admit::Violation]) -> Option<Gate> {

@@ -92,14 +92,20 @@ fn without_its_instance_nothing_is_rendered(#[case] instance: Lookup<FireboltIns
 }
 
 #[test]
-fn an_endpoint_of_its_own_is_of_no_use_while_the_metadata_service_is_not_ready() {
+fn an_endpoint_of_its_own_needs_none_of_the_instance_but_reports_it() {
     let own = engine(&json!({ "metadataEndpointOverride": "far:7000" }));
-    assert_eq!(
-        gate(&desired_for(&own, None, &instance("01J", ""))).0,
-        GateCause::InstanceNotReady
+    let desired = desired_for(&own, None, &instance("01J", ""));
+    assert!(desired.generation.is_ok());
+    let reported = desired.instance.unwrap_err();
+    assert!(
+        reported.starts_with("The metadata service of FireboltInstance i is not ready. The engine uses"),
+        "{reported}"
     );
     let usable = desired_for(&own, None, &ready());
-    assert_eq!(usable.effective.instance.metadata_endpoint, "far:7000");
+    assert_eq!(
+        (usable.effective.instance.metadata_endpoint.as_str(), usable.instance),
+        ("far:7000", Ok(()))
+    );
 }
 
 #[test]

@@ -4,8 +4,9 @@ use firebolt_core::admit::Bounds;
 use firebolt_core::resolve::Defaults;
 
 use super::RunArguments;
+use super::run_arguments::UpgradePolicy;
 use crate::settings::{
-    CertificateSettings, Certificates, ClusterDomain, Environment, LeaseSettings, ListenAddress, Settings,
+    CertificateSettings, Certificates, ClusterDomain, Environment, LeaseSettings, ListenAddress, Settings, Upgrades,
     from_registry,
 };
 
@@ -63,6 +64,12 @@ impl RunArguments {
             rollout_progress_deadline: self.rollout_progress_deadline,
             switch_notice: self.switch_notice,
             lost_pod_timeout: self.lost_pod_timeout,
+            upgrades: match self.upgrade_policy {
+                UpgradePolicy::OnNextChange => Upgrades::OnNextChange,
+                UpgradePolicy::Rolling => Upgrades::Rolling {
+                    concurrency: self.upgrade_concurrency,
+                },
+            },
             workers: self.workers,
             identity: self.identity.unwrap_or_else(|| format!("{host_name}-{nonce:08x}")),
             certificates,

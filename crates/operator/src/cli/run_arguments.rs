@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use firebolt_core::admit::Maximum;
 use firebolt_process::logs::{self, LogFormat};
 
@@ -12,6 +12,16 @@ use crate::settings::{
     parse_image, parse_lease_duration, parse_namespace, parse_object_name, parse_progress_deadline,
     parse_shutdown_timeout,
 };
+
+/// What engines do that another version of the operator rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum UpgradePolicy {
+    /// Adopt the rendering of this version with their next change
+    OnNextChange,
+    /// Adopt it by themselves, --upgrade-concurrency at a time, each after those before it are ready
+    Rolling,
+}
 
 /// The flags of `run`, each parsed to its own type.
 #[derive(Clone, Debug, Args)]
@@ -117,6 +127,29 @@ pub struct RunArguments {
         help_heading = "Engines"
     )]
     pub(crate) lost_pod_timeout: Duration,
+
+    /// What engines do that another version of the operator rendered
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_UPGRADE_POLICY",
+        hide_env_values = true,
+        value_name = "POLICY",
+        value_enum,
+        default_value_t = UpgradePolicy::OnNextChange,
+        help_heading = "Engines"
+    )]
+    pub(crate) upgrade_policy: UpgradePolicy,
+
+    /// Number of engines that adopt the rendering of this version at the same time with --upgrade-policy=Rolling
+    #[arg(
+        long,
+        env = "FIREBOLT_OPERATOR_UPGRADE_CONCURRENCY", hide_env_values = true,
+        value_name = "COUNT",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=1024),
+        help_heading = "Engines"
+    )]
+    pub(crate) upgrade_concurrency: u16,
 
     /// Default image of engines, if neither the engine nor its class sets one
     #[arg(

@@ -19,6 +19,7 @@ mod refused_deletes;
 mod report;
 mod state;
 pub(crate) mod triggers;
+mod upgrades;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use crate::context::Context;
 use crate::controller;
 use crate::probe::Pool;
 use reconciler::EngineReconciler;
+use upgrades::Upgrades;
 
 /// Reconciles all engines until `stop`, then lets running reconciles end.
 pub(crate) async fn run(context: Context, probes: Pool, metrics: Arc<EngineMetrics>, stop: CancellationToken) {
@@ -39,6 +41,7 @@ pub(crate) async fn run(context: Context, probes: Pool, metrics: Arc<EngineMetri
         shared,
         probes: probes.clone(),
         metrics: Arc::clone(&metrics),
+        upgrades: Upgrades::default(),
     };
     let stop_probes = CancellationToken::new();
     let reconciling = async {

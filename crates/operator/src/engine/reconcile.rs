@@ -4,7 +4,7 @@ use firebolt_api::FireboltEngine;
 use firebolt_core::compare::engine::compare;
 use firebolt_core::desired::engine::desired;
 use firebolt_core::plan::Reads;
-use firebolt_core::plan::engine::plan;
+use firebolt_core::plan::engine::{Limits, plan};
 use firebolt_runtime::reconciler::{Outcome, Reconciler};
 use firebolt_runtime::{ObjectKey, ReconcileError};
 
@@ -27,7 +27,12 @@ impl Reconciler for EngineReconciler {
             };
             let desired = desired(engine, &snapshot.references, &settings.defaults, &settings.bounds);
             let observed = compare(engine, &desired, &snapshot);
-            let limits = state.own.begin_plan(&desired, &snapshot.objects, state.drift.delay());
+            let engines = self.shared.context.caches.engines.store();
+            let adoption = self.upgrades.permit(settings.upgrades, engine, &observed, engines);
+            let limits = Limits {
+                adoption,
+                ..state.own.begin_plan(&desired, &snapshot.objects, state.drift.delay())
+            };
             let input = self.input(engine, &desired, &observed, snapshot.at, limits);
             let plan = plan(&input);
             match plan.reads_needed(&input, snapshot.reads) {
@@ -38,6 +43,7 @@ impl Reconciler for EngineReconciler {
                         desired,
                         observed,
                         plan,
+                        adoption,
                     };
                 }
             }
@@ -51,6 +57,7 @@ impl Reconciler for EngineReconciler {
     }
 
     fn forget(&self, engine: &ObjectKey) {
+        self.upgrades.forget(engine);
         self.probes.forget(engine);
     }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use firebolt_api::FireboltEngine;
 use firebolt_core::compare::engine::EngineSnapshot;
 use firebolt_core::desired::engine::DesiredEngine;
-use firebolt_core::plan::engine::{Input, Limits, Observed, Plan};
+use firebolt_core::plan::engine::{Adoption, Input, Limits, Observed, Plan};
 use jiff::Timestamp;
 
 use super::metrics::EngineMetrics;
+use super::upgrades::Upgrades;
 use crate::controller::Shared;
 use crate::probe::Pool;
 
@@ -17,6 +18,7 @@ pub(super) struct EngineReconciler {
     pub(super) shared: Shared,
     pub(super) probes: Pool,
     pub(super) metrics: Arc<EngineMetrics>,
+    pub(super) upgrades: Upgrades,
 }
 
 /// A plan, and what it was made from.
@@ -25,6 +27,7 @@ pub(super) struct Planned {
     pub(super) desired: DesiredEngine,
     pub(super) observed: Observed,
     pub(super) plan: Plan,
+    pub(super) adoption: Adoption,
 }
 
 impl EngineReconciler {

@@ -36,6 +36,7 @@ impl EngineReconciler {
             failure,
         } = applied;
         let plan = &planned.plan;
+        self.upgrades.reconciled(&after, planned.adoption);
         if let Some(WriteFailure { error, events }) = failure {
             if scaled {
                 // It has happened, and the next reconcile cannot know why.

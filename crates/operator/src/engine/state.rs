@@ -6,7 +6,7 @@ use std::time::Duration;
 use firebolt_api::{EnginePhase, FireboltEngine};
 use firebolt_core::compare::engine::EngineObjects;
 use firebolt_core::desired::engine::DesiredEngine;
-use firebolt_core::plan::engine::{Gate, GateCause, Limits, RefusedDelete, Rejected, StatefulSetWarning};
+use firebolt_core::plan::engine::{Adoption, Gate, GateCause, Limits, RefusedDelete, Rejected, StatefulSetWarning};
 use firebolt_runtime::ReconcileError;
 use firebolt_runtime::reconciler::{ObjectState, RejectionBackoff};
 use jiff::Timestamp;
@@ -102,7 +102,7 @@ impl EngineState {
                 WORDING_INTERVAL.saturating_sub(written.elapsed())
             }),
             drift,
-            adopts_rendering: false,
+            adoption: Adoption::OnNextChange,
             refused_deletes: &self.refused_for_plan,
         }
     }

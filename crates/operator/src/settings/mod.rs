@@ -43,6 +43,8 @@ pub struct Settings {
     pub(crate) switch_notice: Duration,
     /// How long after its grace period a terminating pod counts as lost; zero if it never does.
     pub(crate) lost_pod_timeout: Duration,
+    /// Whether engines adopt the rendering of this version of the operator by themselves.
+    pub(crate) upgrades: Upgrades,
     /// Number of concurrent reconciles per kind.
     pub workers: u16,
     /// The name of this replica.
@@ -53,6 +55,18 @@ pub struct Settings {
     pub lease: Option<LeaseSettings>,
     /// How long stopping may take.
     pub(crate) shutdown_timeout: Duration,
+}
+
+/// What `--upgrade-policy` and `--upgrade-concurrency` determine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upgrades {
+    /// An engine adopts the rendering of this version of the operator with its next change.
+    OnNextChange,
+    /// So many engines at a time adopt it by themselves.
+    Rolling {
+        /// How many.
+        concurrency: u16,
+    },
 }
 
 /// Where the certificates of the webhook come from.

@@ -12,7 +12,7 @@ use firebolt_api::{AutoStop, AutoStopReason, FireboltEngineStatus};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::input::{Activity, ActivitySample, Input};
+use super::input::{Activity, ActivitySample, GateCause, Input};
 use super::output::EngineWrite;
 use super::progress::Progress;
 use super::schedule::Spans;
@@ -76,7 +76,8 @@ pub(super) fn decide(input: &Input, progress: Progress) -> Option<AutoStopDecisi
         .find_map(|rule| rule(&facts))
         .unwrap_or_else(|| otherwise(&facts));
     let grows = choice.scale.is_some_and(|to| to > input.replicas());
-    (!grows || input.instance.is_ok()).then(|| facts.decision(&choice))
+    let is_held_up = matches!(input.desired, Err(gate) if gate.cause == GateCause::InstanceNotReady);
+    (!grows || !is_held_up).then(|| facts.decision(&choice))
 }
 
 /// Cancels a stop that is still being announced: a query that arrives now would otherwise have to wait for the stop and

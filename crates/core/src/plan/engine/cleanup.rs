@@ -1,5 +1,5 @@
 //! Objects that should be gone and are not: their deletion was rejected, or does not end. They never hold up a rollout, so
-//! nobody would notice them.
+//! they would go unnoticed.
 
 use std::time::Duration;
 

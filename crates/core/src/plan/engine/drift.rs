@@ -1,11 +1,10 @@
 //! What the newest generation has to be, and whether it is that.
 
-use super::input::{GateCause, Generation, Input, StatefulSet};
+use super::input::{Adoption, GateCause, Generation, Input, StatefulSet};
 use super::progress::Progress;
 
 /// Why a generation is replaced although no input has changed.
-pub(super) const ADOPTS_RENDERING: &str =
-    "adopting the rendering of this version of the operator (--upgrade-policy=Rolling)";
+pub const ADOPTS_RENDERING: &str = "adopting the rendering of this version of the operator (--upgrade-policy=Rolling)";
 
 /// What the newest generation has to be.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +80,8 @@ pub(super) fn drift(input: &Input, target: &Target, generation: i64) -> Option<S
     if set.outdated.is_empty() || target.copy_of.is_some() {
         return None;
     }
-    lost_config(input, seen, generation).or_else(|| input.limits.adopts_rendering.then(|| ADOPTS_RENDERING.to_owned()))
+    lost_config(input, seen, generation)
+        .or_else(|| (input.limits.adoption == Adoption::Now).then(|| ADOPTS_RENDERING.to_owned()))
 }
 
 /// Whether a generation is the desired one, as far as that is known.

@@ -74,14 +74,29 @@ fn the_report_of_another_rendering_ends_with_it() {
 fn another_rendering_is_adopted_by_the_next_change_or_when_it_is_permitted() {
     let edited = outdated().desired_hash("new").status();
     assert_eq!((edited.phase, edited.current_generation), (Some(Creating), 1));
-    let permitted = outdated().but(|case| case.adopts_rendering = true).status();
+    let permitted = outdated().but(|case| case.adoption = Adoption::Now).status();
     assert_eq!((permitted.phase, permitted.current_generation), (Some(Creating), 1));
     assert_eq!(permitted.rollout_cause.as_deref(), Some(ADOPTS_RENDERING));
     let current = engine("a")
         .serving(0)
         .at(Stable)
-        .but(|case| case.adopts_rendering = true);
+        .but(|case| case.adoption = Adoption::Now);
     assert_eq!(current.status().phase, Some(Stable), "nothing to adopt");
+}
+
+#[test]
+fn an_engine_that_waits_to_adopt_a_rendering_asks_again() {
+    let waiting = outdated().but(|case| case.adoption = Adoption::Waits);
+    assert_eq!(waiting.status().phase, Some(Stable));
+    let (_, message) = condition(&waiting, "RenderingOutdated").unwrap();
+    assert!(
+        message.ends_with("The engine adopts that when the ones before it are ready (--upgrade-policy=Rolling)."),
+        "{message}"
+    );
+    assert_eq!(
+        waiting.reported().plan().requeue_after,
+        Some(std::time::Duration::from_secs(10))
+    );
 }
 
 #[test]

@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
-    Activity, ActivitySample, Desired, Drain, DrainSample, DrainSettings, EngineWrite, Gate, GateCause, Generation,
-    Input, Limits, Observed, OrphanedPod, Plan, Pods, RefusedDelete, Routing, StatefulSet, plan,
+    Activity, ActivitySample, Adoption, Desired, Drain, DrainSample, DrainSettings, EngineWrite, Gate, GateCause,
+    Generation, Input, Limits, Observed, OrphanedPod, Plan, Pods, RefusedDelete, Routing, StatefulSet, plan,
 };
 use crate::plan::{Meta, ObservedChild};
 
@@ -41,7 +41,7 @@ pub(crate) struct Case {
     pub auto_stop: Option<AutoStop>,
     pub instance: Result<(), String>,
     pub refused_deletes: Vec<RefusedDelete>,
-    pub adopts_rendering: bool,
+    pub adoption: Adoption,
     pub drain: DrainSettings,
     pub observed: Observed,
     pub now: Timestamp,
@@ -64,7 +64,7 @@ pub(crate) fn engine(name: &str) -> Case {
         auto_stop: None,
         instance: Ok(()),
         refused_deletes: Vec::new(),
-        adopts_rendering: false,
+        adoption: Adoption::OnNextChange,
         drain: DrainSettings {
             waits: true,
             interval: Duration::from_secs(5),
@@ -96,7 +96,7 @@ impl Case {
             lost_pod_timeout: Duration::from_mins(10),
             observed: &self.observed,
             limits: Limits {
-                adopts_rendering: self.adopts_rendering,
+                adoption: self.adoption,
                 refused_deletes: &self.refused_deletes,
                 ..Limits::default()
             },

@@ -55,10 +55,22 @@ pub struct Limits<'a> {
     /// How long the next reconcile has to wait if this one corrects drift; `None` unless drift was corrected often lately,
     /// because another client keeps changing it back.
     pub drift: Option<Duration>,
-    /// The engine may adopt the rendering of this version of the operator now, without a change of its own.
-    pub adopts_rendering: bool,
+    /// Whether the engine adopts the rendering of this version of the operator without a change of its own.
+    pub adoption: Adoption,
     /// The deletes that the API server rejected.
     pub refused_deletes: &'a [RefusedDelete],
+}
+
+/// Whether an engine that another version of the operator rendered adopts the rendering of this one by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adoption {
+    /// With its next change.
+    #[default]
+    OnNextChange,
+    /// Later: others do so at present.
+    Waits,
+    /// Now.
+    Now,
 }
 
 /// A delete that the API server rejected.

@@ -60,10 +60,11 @@ use firebolt_api::key::Finalizer;
 use firebolt_api::{EnginePhase, FireboltEngineStatus};
 
 pub use auto_stop::{CLOCK_SKEW, WAKE_IGNORED, WAKE_TTL};
+pub use drift::ADOPTS_RENDERING;
 pub use input::{
-    Activity, ActivitySample, Deletion, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause, Generation, Input,
-    Limits, Observed, OrphanedPod, Pods, RefusedDelete, Rejected, Routing, StatefulSet, StatefulSetWarning,
-    TerminatingPod,
+    Activity, ActivitySample, Adoption, Deletion, Desired, Drain, DrainSample, DrainSettings, Gate, GateCause,
+    Generation, Input, Limits, Observed, OrphanedPod, Pods, RefusedDelete, Rejected, Routing, StatefulSet,
+    StatefulSetWarning, TerminatingPod,
 };
 pub use notice::STOP_NOTICE;
 pub use output::{DeletedObject, EngineObjectKind, EngineWrite, Plan};

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::cleanup;
 use super::drift::matches_desired;
-use super::input::Input;
+use super::input::{Adoption, Input};
 use super::output::Plan;
 use super::phase::{Transition, rollout_message};
 use super::progress::Progress;
@@ -211,10 +211,16 @@ fn set_outdated(input: &Input, status: &mut FireboltEngineStatus, progress: Prog
     let known = input.desired.is_ok();
     match parts {
         Some(parts) => {
+            let adoption = match input.limits.adoption {
+                Adoption::OnNextChange => {
+                    "The next change of the engine adopts that. To adopt it without a change, set --upgrade-policy=Rolling."
+                }
+                Adoption::Waits | Adoption::Now => {
+                    "The engine adopts that when the ones before it are ready (--upgrade-policy=Rolling)."
+                }
+            };
             let message = format!(
-                "Another version of the operator rendered generation {}; this one renders {parts} differently. The next \
-                 change of the engine adopts that. To adopt it without a change, set --upgrade-policy=Rolling, or see \
-                 the handbook on upgrades.",
+                "Another version of the operator rendered generation {}; this one renders {parts} differently. {adoption}",
                 progress.current
             );
             let reason = EngineReason::OperatorUpgraded.into();

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use firebolt_api::FireboltEngineStatus;
 
-use super::input::{Input, Rejected};
+use super::input::{Adoption, Input, Rejected};
 use super::output::{EngineWrite, Plan};
 use super::{cleanup, lost_pod, shortage};
 
+/// How often an engine that waits to adopt a rendering checks whether those before it are ready.
+const ADOPTION_INTERVAL: Duration = Duration::from_secs(10);
 /// How often to check whether another object still has the name of the routing Service. Its deletion causes no watch event:
 /// an object without our label is not watched.
 const NAME_TAKEN: Duration = Duration::from_secs(10);
@@ -39,6 +41,7 @@ pub(super) fn limit(input: &Input, plan: Plan) -> Plan {
         lost_pod::requeue_after(input),
         taken.then_some(NAME_TAKEN),
         cleanup::requeue_after(input),
+        (input.limits.adoption == Adoption::Waits).then_some(ADOPTION_INTERVAL),
     ];
     let held = |write: &EngineWrite| match write {
         EngineWrite::Delete(object) => {

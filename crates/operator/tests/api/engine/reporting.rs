@@ -177,7 +177,7 @@ async fn metrics_show_a_rollout_and_are_removed_with_the_engine() {
     ];
     env.wait_for_gauges("stable", &at_rest).await;
     let condition = |name: &str| env.gauge("status_condition", &format!(",type=\"{name}\""));
-    assert_eq!((condition("Ready"), condition("InstanceReady")), (Some(1.0), Some(1.0)));
+    assert_eq!((condition("Ready"), condition("InstanceReady")), (Some(1.0), Some(0.0)));
     let reconciled = env.gauge("last_reconciled_timestamp", "").unwrap();
     let created = env
         .the::<FireboltEngine>("a")
@@ -204,7 +204,7 @@ async fn metrics_show_a_rollout_and_are_removed_with_the_engine() {
     env.node.set_behaviour(&env.namespace, "a-g0-1", Behaviour::Unready);
     let half = [("active_generation", 0.0), ("pods_ready", 1.0), ("pods_total", 2.0)];
     env.wait_for_gauges("creating", &half).await;
-    assert_eq!((condition("Ready"), condition("InstanceReady")), (Some(0.0), Some(1.0)));
+    assert_eq!((condition("Ready"), condition("InstanceReady")), (Some(0.0), Some(0.0)));
 
     env.node.set_behaviour(&env.namespace, "a-g1-2", Behaviour::Ready);
     env.wait_for_phase("a", Draining).await;
