@@ -86,6 +86,9 @@ pub enum InstanceCondition {
     MetadataReady,
     /// The gateway is ready.
     GatewayReady,
+    /// Another version of the operator rendered the pods of a component, and this one renders them differently. Present
+    /// only while that is so.
+    RenderingOutdated,
     /// Work is in progress that completes on its own. Absent otherwise.
     Reconciling,
     /// Nothing progresses until a person acts. Absent otherwise.
@@ -125,6 +128,8 @@ pub enum InstanceReason {
     ExternalFinalizer,
     /// Engines still reference an instance that is being deleted.
     DeletionBlocked,
+    /// `RenderingOutdated`: the operator was upgraded, or its default settings were changed.
+    OperatorUpgraded,
 }
 
 /// Conditions of a FireboltEngineClass.

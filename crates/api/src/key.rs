@@ -54,15 +54,21 @@ keys! {
         /// On a StatefulSet: the hash of what users and the instance determine about it. A different hash leads to a new
         /// generation. On an object of an instance: the hash of the rendered object.
         TemplateHash = "firebolt.io/fingerprint",
-        /// On a StatefulSet of an engine: hashes of the rendered parts of its generation. Different ones mean that another
-        /// version of the operator rendered it.
+        /// On a StatefulSet of an engine: hashes of the rendered parts of its generation. On a workload of an instance: the
+        /// hash of its rendered pod template. Different ones mean that another version of the operator rendered it.
         RenderingHash = "firebolt.io/rendering-hash",
+        /// On a workload of an instance: the hash of what users and the cluster determine about its pods. With the same
+        /// one, its pods stay as they were rendered.
+        InputsHash = "firebolt.io/inputs-hash",
+        /// On a workload of an instance: its pod template as rendered, in JSON, to which its pods are restored.
+        PodTemplate = "firebolt.io/pod-template",
         /// On a StatefulSet: the hash of the merged `customEngineConfig` that it was rendered from.
         CustomEngineConfigHash = "firebolt.io/custom-engine-config-hash",
         /// On a StatefulSet: the hash of the class template that it was rendered from.
         EngineClassHash = "firebolt.io/engine-class-hash",
         /// On the pod templates of instance components: the hash of the rendered configuration. A change restarts the
-        /// pods. On the ConfigMap of a generation: the hash of its data, which shows whether another client changed it.
+        /// pods. On the ConfigMap of a generation: the hash of its data, which shows whether another client changed it. On
+        /// a workload of an instance: the hash of the data of the ConfigMap that its pods mount.
         ConfigHash = "firebolt.io/config-hash",
         /// On the pods of the metadata service: the hash of the database credentials that they read at start. A change
         /// restarts the pods.

@@ -7,10 +7,16 @@ use serde::Serialize;
 
 use crate::canonical;
 
-/// The object with a hash of itself. The hash of the live object differs when a field is no longer rendered, which a
+/// The object with a hash of itself, instead of an earlier one. The hash of the live object differs when a field is no longer rendered, which a
 /// comparison of the fields cannot detect: it looks like a field that another client added.
 #[must_use]
 pub(crate) fn with_template_hash<K: Metadata<Ty = ObjectMeta> + Serialize>(mut object: K) -> K {
+    if let Some(annotations) = &mut object.metadata_mut().annotations {
+        annotations.remove(Annotation::TemplateHash.key());
+        if annotations.is_empty() {
+            object.metadata_mut().annotations = None;
+        }
+    }
     let hash = canonical::hash(&object);
     let annotations = object.metadata_mut().annotations.get_or_insert_default();
     annotations.insert(Annotation::TemplateHash.key().to_owned(), hash);
@@ -29,6 +35,12 @@ mod tests {
         with_template_hash(
             serde_json::from_value(json!({ "metadata": { "name": "c" }, "data": data })).expect("a ConfigMap"),
         )
+    }
+
+    #[test]
+    fn a_hash_of_a_hash_is_the_same_hash() {
+        let once = config(&json!({ "a": "1" }));
+        assert_eq!(with_template_hash(once.clone()), once);
     }
 
     #[test]

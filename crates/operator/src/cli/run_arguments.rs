@@ -208,7 +208,7 @@ pub struct RunArguments {
 
     /// Image of the wake agent, the gateway sidecar that wakes stopped engines
     // The tag is not the version of the operator: it moves when the agent changes, and only then. Otherwise each new
-    // version of the operator would roll out every gateway.
+    // version of the operator would make the pods of every gateway outdated.
     #[arg(
         long,
         env = "FIREBOLT_OPERATOR_WAKE_AGENT_IMAGE", hide_env_values = true,

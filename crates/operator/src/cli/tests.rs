@@ -59,8 +59,8 @@ fn the_default_gateway_is_the_one_that_tests_run() {
     );
 }
 
-/// A new text here rolls every gateway of every user at the next upgrade. Change it when the agent has changed, and not
-/// with the version of the operator.
+/// A new text here makes the pods of every gateway outdated at the next upgrade. Change it when the agent has changed, and
+/// not with the version of the operator.
 #[test]
 fn the_default_agent_is_the_same_in_every_version_of_the_operator() {
     let image = settings(&[]).defaults.wake_agent_image;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use firebolt_api::FireboltInstance;
 use firebolt_api::condition::InstanceReason;
 use firebolt_api::key::{FIELD_MANAGER, Finalizer};
-use firebolt_core::compare::instance::{AcceptedDrift, Rendered, rendered};
+use firebolt_core::compare::instance::{AcceptedDrift, Rendered};
 use firebolt_core::plan::PlannedEvent;
 use firebolt_core::plan::instance::{Component, InstanceObject, InstanceObjectKind, InstanceWrite, stuck};
 use firebolt_core::render::instance::postgres_credentials;
@@ -159,8 +159,7 @@ impl Apply<'_> {
     }
 
     async fn put(&mut self, object: InstanceObject) -> Result<(), ReconcileError> {
-        let hash = self.planned.comparison.credentials_hash.as_deref();
-        match rendered(object, &self.planned.desired.effective, hash) {
+        match self.planned.comparison.rendered.get(&object).cloned() {
             // Planned from credentials that are not known: another reconcile is due.
             None => Err(ReconcileError::Conflict {
                 object: ObjectKey::of(self.writer.owner()),

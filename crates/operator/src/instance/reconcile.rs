@@ -28,7 +28,7 @@ impl Reconciler for InstanceReconciler {
                 Observation::CachesBehind(left) => return Ok(Outcome::Wait(left)),
             };
             let desired = desired(instance, &settings.defaults, snapshot.has_ipv6(instance));
-            let comparison = compare(&desired.effective, &snapshot, &state.own.accepted);
+            let comparison = compare(instance, &desired.effective, &snapshot, &state.own.accepted);
             let standing = state.own.rejections.standing(instance.metadata.generation);
             let input = Input {
                 instance,

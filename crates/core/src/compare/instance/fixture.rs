@@ -7,7 +7,7 @@ use crate::resolve::Defaults;
 use crate::resolve::instance::{EffectiveInstance, resolve};
 
 /// An instance with this specification of its metadata service and its gateway.
-fn instance(metadata: &Value, gateway: &Value) -> FireboltInstance {
+pub(super) fn instance(metadata: &Value, gateway: &Value) -> FireboltInstance {
     let own = json!({ "name": "main", "namespace": "n", "uid": "uid", "generation": 1 });
     let spec = json!({ "id": "01J", "metadata": metadata, "gateway": gateway });
     let instance = json!({ "apiVersion": "v", "kind": "FireboltInstance", "metadata": own, "spec": spec });

@@ -4,12 +4,13 @@ mod credentials;
 #[cfg(test)]
 mod fixture;
 mod objects;
+mod outdated;
 mod workload;
 
 use std::collections::BTreeMap;
 
-use firebolt_api::FireboltInstance;
 use firebolt_api::key::{Annotation, Component as ComponentLabel, Label};
+use firebolt_api::{FireboltInstance, InstancePhase};
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -18,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use strum::IntoEnumIterator;
 
+use self::outdated::OutdatedComponents;
 use super::{meta, meta_of, name_of, named};
 use crate::desired::instance::database;
 use crate::plan::instance::{Component, Database, InstanceObject, InstanceObjectKind, Leftover, Observed, Order};
@@ -27,7 +29,7 @@ use crate::render::{differences, is_intact};
 use crate::resolve::instance::EffectiveInstance;
 
 pub use credentials::{SecretLookup, SecretOutline};
-pub use objects::{InstanceObjects, Rendered, rendered};
+pub use objects::{InstanceObjects, Rendered};
 
 /// Everything that was read about one instance.
 #[derive(Clone, Debug, Default)]
@@ -86,37 +88,64 @@ impl AcceptedDrift {
 pub struct InstanceComparison {
     /// What decisions are made from.
     pub observed: Observed,
-    /// The hash of the credentials, which the pods that use them carry.
-    pub credentials_hash: Option<String>,
+    /// What to write: each object as rendered, by this version of the operator or by the one that rendered its pods.
+    pub rendered: BTreeMap<InstanceObject, Rendered>,
 }
 
 /// Compares everything that was read with what is rendered.
 #[must_use]
 pub fn compare(
+    instance: &FireboltInstance,
     effective: &EffectiveInstance,
     snapshot: &InstanceSnapshot,
     accepted: &BTreeMap<InstanceObject, AcceptedDrift>,
 ) -> InstanceComparison {
-    InstanceComparator { effective, accepted }.of(snapshot)
+    let settled = is_settled(instance);
+    let comparator = InstanceComparator {
+        effective,
+        accepted,
+        settled,
+    };
+    comparator.of(snapshot)
+}
+
+/// Whether all that the spec says was applied.
+fn is_settled(instance: &FireboltInstance) -> bool {
+    instance.status.as_ref().is_some_and(|status| {
+        status.phase == Some(InstancePhase::Ready) && status.observed_generation == instance.metadata.generation
+    })
 }
 
 struct InstanceComparator<'a> {
     effective: &'a EffectiveInstance,
     accepted: &'a BTreeMap<InstanceObject, AcceptedDrift>,
+    settled: bool,
 }
 
 impl InstanceComparator<'_> {
     fn of(&self, snapshot: &InstanceSnapshot) -> InstanceComparison {
         let (credentials, credentials_hash) = credentials::check(&snapshot.credentials, self.effective);
+        let all = InstanceObject::iter();
+        let renderings = all.filter_map(|object| {
+            Some((
+                object,
+                objects::rendered(object, self.effective, credentials_hash.as_deref())?,
+            ))
+        });
+        let mut rendered = renderings.collect();
+        let outdated_components = OutdatedComponents {
+            effective: self.effective,
+            live: &snapshot.objects,
+            settled: self.settled,
+        };
+        let outdated = outdated_components.keep(&mut rendered);
         let mut objects = BTreeMap::new();
         for object in InstanceObject::iter() {
-            let rendered = rendered(object, self.effective, credentials_hash.as_deref());
-            objects.extend(
-                self.child(object, &snapshot.objects, rendered)
-                    .map(|child| (object, child)),
-            );
+            let child = self.child(object, &snapshot.objects, rendered.get(&object));
+            objects.extend(child.map(|child| (object, child)));
         }
         let observed = Observed {
+            outdated,
             leftovers: self.leftovers(&objects, snapshot),
             objects,
             workloads: workload::workloads(&self.effective.name, &snapshot.objects),
@@ -125,17 +154,14 @@ impl InstanceComparator<'_> {
             database: self.database(&snapshot.objects, database(self.effective)),
             engines: snapshot.engines.clone(),
         };
-        InstanceComparison {
-            observed,
-            credentials_hash,
-        }
+        InstanceComparison { observed, rendered }
     }
 
     fn child(
         &self,
         object: InstanceObject,
         objects: &InstanceObjects,
-        rendered: Option<Rendered>,
+        rendered: Option<&Rendered>,
     ) -> Option<ObservedChild> {
         let name = object.name(&self.effective.name);
         let Some(rendered) = rendered else {
@@ -146,17 +172,17 @@ impl InstanceComparator<'_> {
             return Some(ObservedChild { meta, intact: true });
         };
         match rendered {
-            Rendered::StatefulSet(rendered) => self.compare(object, &rendered, named(&objects.stateful_sets, &name)),
-            Rendered::Deployment(rendered) => self.compare(object, &rendered, named(&objects.deployments, &name)),
-            Rendered::Service(rendered) => self.compare(object, &rendered, named(&objects.services, &name)),
-            Rendered::ConfigMap(rendered) => self.compare(object, &rendered, named(&objects.config_maps, &name)),
+            Rendered::StatefulSet(rendered) => self.compare(object, rendered, named(&objects.stateful_sets, &name)),
+            Rendered::Deployment(rendered) => self.compare(object, rendered, named(&objects.deployments, &name)),
+            Rendered::Service(rendered) => self.compare(object, rendered, named(&objects.services, &name)),
+            Rendered::ConfigMap(rendered) => self.compare(object, rendered, named(&objects.config_maps, &name)),
             Rendered::ServiceAccount(rendered) => {
-                self.compare(object, &rendered, named(&objects.service_accounts, &name))
+                self.compare(object, rendered, named(&objects.service_accounts, &name))
             }
-            Rendered::Role(rendered) => self.compare(object, &rendered, named(&objects.roles, &name)),
-            Rendered::RoleBinding(rendered) => self.compare(object, &rendered, named(&objects.role_bindings, &name)),
+            Rendered::Role(rendered) => self.compare(object, rendered, named(&objects.roles, &name)),
+            Rendered::RoleBinding(rendered) => self.compare(object, rendered, named(&objects.role_bindings, &name)),
             Rendered::PodDisruptionBudget(rendered) => {
-                self.compare(object, &rendered, named(&objects.disruption_budgets, &name))
+                self.compare(object, rendered, named(&objects.disruption_budgets, &name))
             }
         }
     }
@@ -271,5 +297,7 @@ fn credentials_of(deployment: &Deployment) -> Option<&str> {
     volume.secret.as_ref()?.secret_name.as_deref()
 }
 
+#[cfg(test)]
+mod outdated_tests;
 #[cfg(test)]
 mod tests;

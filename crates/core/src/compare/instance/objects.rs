@@ -1,14 +1,17 @@
 //! The objects of an instance, by kind: as observed in the cluster, and as rendered.
 
+use firebolt_api::key::Component;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::canonical;
 use crate::compare::named;
 use crate::plan::instance::InstanceObject;
-use crate::render::{instance as render, with_template_hash};
+use crate::render::instance::{self as render, Inputs, with_records};
+use crate::render::with_template_hash;
 use crate::resolve::instance::EffectiveInstance;
 
 /// Everything in the cluster that has the name of an object of one instance, regardless of its owner; and its pods.
@@ -68,25 +71,30 @@ pub enum Rendered {
 
 /// Renders an object, if that can be done: the metadata service cannot be rendered without the hash of its credentials,
 /// and credentials are not rendered but generated.
-#[must_use]
-pub fn rendered(
+pub(super) fn rendered(
     object: InstanceObject,
     instance: &EffectiveInstance,
     credentials_hash: Option<&str>,
 ) -> Option<Rendered> {
+    let inputs = |component, config: Option<ConfigMap>| Inputs {
+        hash: render::inputs_hash(instance, component, credentials_hash),
+        config: config.map(|config| data_hash(&config)),
+    };
     Some(match object {
         InstanceObject::PostgresCredentials => return None,
         InstanceObject::PostgresSet => {
-            Rendered::StatefulSet(with_template_hash(render::postgres_stateful_set(instance)))
+            let inputs = inputs(Component::Postgres, None);
+            Rendered::StatefulSet(with_records(render::postgres_stateful_set(instance), inputs))
         }
         InstanceObject::PostgresService => Rendered::Service(with_template_hash(render::postgres_service(instance))),
         InstanceObject::MetadataConfig => {
             Rendered::ConfigMap(with_template_hash(render::metadata_config_map(instance)))
         }
-        InstanceObject::MetadataDeployment => Rendered::Deployment(with_template_hash(render::metadata_deployment(
-            instance,
-            credentials_hash?,
-        ))),
+        InstanceObject::MetadataDeployment => {
+            let inputs = inputs(Component::Metadata, Some(render::metadata_config_map(instance)));
+            let deployment = render::metadata_deployment(instance, credentials_hash?);
+            Rendered::Deployment(with_records(deployment, inputs))
+        }
         InstanceObject::MetadataService => Rendered::Service(with_template_hash(render::metadata_service(instance))),
         InstanceObject::GatewayService => Rendered::Service(with_template_hash(render::gateway_service(instance))),
         InstanceObject::GatewayAccount => {
@@ -98,10 +106,16 @@ pub fn rendered(
         }
         InstanceObject::GatewayConfig => Rendered::ConfigMap(with_template_hash(render::gateway_config_map(instance))),
         InstanceObject::GatewayDeployment => {
-            Rendered::Deployment(with_template_hash(render::gateway_deployment(instance)))
+            let inputs = inputs(Component::Gateway, Some(render::gateway_config_map(instance)));
+            Rendered::Deployment(with_records(render::gateway_deployment(instance), inputs))
         }
         InstanceObject::GatewayBudget => {
             Rendered::PodDisruptionBudget(with_template_hash(render::gateway_disruption_budget(instance)))
         }
     })
+}
+
+/// The hash of the data of a ConfigMap.
+pub(super) fn data_hash(config: &ConfigMap) -> String {
+    canonical::hash(&config.data)
 }

@@ -2,7 +2,7 @@ use k8s_openapi::api::core::v1::Service;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::fixture::{effective, external};
+use super::fixture::{effective, external, instance};
 use super::*;
 use crate::render::{instance as render, with_template_hash};
 
@@ -15,7 +15,7 @@ fn compared(
         objects,
         ..InstanceSnapshot::default()
     };
-    compare(effective, &snapshot, accepted).observed
+    compare(&instance(&json!({}), &json!({})), effective, &snapshot, accepted).observed
 }
 
 #[test]
@@ -43,7 +43,10 @@ fn an_object_is_intact_until_a_user_changes_what_we_render() {
 #[test]
 fn drift_caused_by_a_mutating_policy_is_accepted() {
     let effective = effective();
-    let rendered = with_template_hash(render::gateway_deployment(&effective));
+    let Some(Rendered::Deployment(rendered)) = objects::rendered(InstanceObject::GatewayDeployment, &effective, None)
+    else {
+        panic!("no Deployment");
+    };
     let mut live = rendered.clone();
     live.spec.as_mut().unwrap().replicas = Some(9);
     let drift = AcceptedDrift::between(&rendered, &live).expect("a difference");
@@ -113,7 +116,10 @@ fn a_claim_goes_with_the_instance_only_if_it_is_of_its_postgresql(#[case] labels
         claim: Some(serde_json::from_value(claim).unwrap()),
         ..InstanceSnapshot::default()
     };
-    let leftovers = compare(&effective(), &snapshot, &BTreeMap::new()).observed.leftovers;
+    let instance = instance(&json!({}), &json!({}));
+    let leftovers = compare(&instance, &effective(), &snapshot, &BTreeMap::new())
+        .observed
+        .leftovers;
     assert_eq!(leftovers.len(), 1);
     assert_eq!(leftovers[0].meta.owned, goes);
 }

@@ -61,7 +61,8 @@ impl ComponentReadiness {
             | InstanceReason::AllComponentsReady
             | InstanceReason::Initializing
             | InstanceReason::Provisioning
-            | InstanceReason::Deleting => false,
+            | InstanceReason::Deleting
+            | InstanceReason::OperatorUpgraded => false,
         }
     }
 

@@ -6,7 +6,7 @@
 //! - Watch caches are sufficient for a first plan. As long as [`Plan::reads_needed`](super::Plan::reads_needed) asks for
 //!   more, that is read live, including the claim, and the plan is made again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use firebolt_api::FireboltInstance;
@@ -83,6 +83,8 @@ pub struct Desired {
 pub struct Observed {
     /// Objects with the names of the objects of the instance, regardless of their owner.
     pub objects: BTreeMap<InstanceObject, ObservedChild>,
+    /// The components whose pods another version of the operator rendered, if this one renders them differently.
+    pub outdated: BTreeSet<Component>,
     /// Rollout status of the components.
     pub workloads: BTreeMap<Component, Workload>,
     /// The credentials of the metadata service.

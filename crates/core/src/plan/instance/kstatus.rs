@@ -18,7 +18,9 @@ pub(super) fn report(status: &mut FireboltInstanceStatus, outlook: Outlook, now:
 pub(super) fn outlook(input: &Input, ready: &ComponentReadiness) -> Outlook {
     let overdue = input.observed.workloads.values().any(|workload| workload.overdue);
     match ready.reason {
-        InstanceReason::Ready | InstanceReason::AllComponentsReady => Outlook::Settled,
+        InstanceReason::Ready | InstanceReason::AllComponentsReady | InstanceReason::OperatorUpgraded => {
+            Outlook::Settled
+        }
         InstanceReason::Initializing | InstanceReason::Provisioning if overdue => Outlook::Stalled,
         InstanceReason::Initializing
         | InstanceReason::Provisioning

@@ -51,7 +51,8 @@ pub(super) fn plan(input: &Input, postgres: &ComponentPlan) -> ComponentPlan {
         | InstanceReason::ForeignObject
         | InstanceReason::ExternalFinalizer
         | InstanceReason::Deleting
-        | InstanceReason::DeletionBlocked => return ComponentPlan::blocked(postgres.readiness.clone()),
+        | InstanceReason::DeletionBlocked
+        | InstanceReason::OperatorUpgraded => return ComponentPlan::blocked(postgres.readiness.clone()),
     }
     // The pods are restarted when the credentials change, so these must be known first.
     if input.observed.credentials != Credentials::Usable {

@@ -7,7 +7,7 @@ use firebolt_api::{FireboltInstance, FireboltInstanceStatus, InstancePhase};
 use jiff::Timestamp;
 
 use super::component::{ComponentPlan, ComponentReadiness};
-use super::input::Input;
+use super::input::{Credentials, Input};
 use super::kstatus;
 use super::object::{Component, InstanceObject};
 use super::output::Plan;
@@ -120,6 +120,7 @@ fn next(
         (InstanceCondition::GatewayReady, &readiness.gateway),
     ]
     .map(|(kind, readiness)| set(&mut status, kind, readiness, input.now));
+    set_outdated(input, &mut status);
     kstatus::report(&mut status, kstatus::outlook(input, &readiness.ready), input.now);
     let events = events(before.phase, &status, readiness, changed_ready[0]);
     let changed = input.instance.status.as_ref() != Some(&status);
@@ -139,6 +140,39 @@ fn set(
         message: readiness.message.clone(),
     };
     condition::set(&mut status.conditions, update, status.observed_generation, now)
+}
+
+/// Sets or removes the condition that another version of the operator rendered the pods of a component.
+fn set_outdated(input: &Input, status: &mut FireboltInstanceStatus) {
+    // Without the credentials, the metadata service cannot be rendered.
+    if input.observed.credentials != Credentials::Usable {
+        return;
+    }
+    let names = input.observed.outdated.iter().map(|component| match component {
+        Component::Postgres => "PostgreSQL",
+        Component::Metadata => "the metadata service",
+        Component::Gateway => "the gateway",
+    });
+    let names: Vec<&str> = names.collect();
+    let Some((last, others)) = names.split_last() else {
+        condition::remove(&mut status.conditions, InstanceCondition::RenderingOutdated.into());
+        return;
+    };
+    let names = match others {
+        [] => (*last).to_owned(),
+        others => format!("{} and {last}", others.join(", ")),
+    };
+    let message = format!(
+        "Another version of the operator rendered the pods of {names}; this one renders them differently. The next change \
+         of the settings of a component adopts that. To adopt it without a change, see the handbook on upgrades."
+    );
+    let update = ConditionUpdate {
+        type_: InstanceCondition::RenderingOutdated.into(),
+        holds: true,
+        reason: InstanceReason::OperatorUpgraded.into(),
+        message,
+    };
+    condition::set(&mut status.conditions, update, status.observed_generation, input.now);
 }
 
 fn phase(input: &Input, before: Option<InstancePhase>, readiness: &InstanceReadiness) -> InstancePhase {

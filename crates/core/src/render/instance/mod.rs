@@ -1,9 +1,11 @@
 //! The objects of an instance, built from an [`EffectiveInstance`]: a folder for each component, a file for each object.
 
 pub mod gateway;
+mod inputs_hash;
 mod metadata;
 mod pod;
 mod postgres;
+mod record;
 
 use firebolt_api::key::Component;
 use k8s_openapi::api::core::v1::{ContainerPort, ServicePort};
@@ -16,11 +18,13 @@ pub use gateway::{
     gateway_config_map, gateway_deployment, gateway_disruption_budget, gateway_role, gateway_role_binding,
     gateway_service, gateway_service_account,
 };
+pub(crate) use inputs_hash::{inputs_hash, is_comparable};
 pub(crate) use metadata::CREDENTIALS_VOLUME;
 pub(crate) use metadata::{METADATA_VOLUMES, is_plain};
 pub use metadata::{metadata_config_map, metadata_deployment, metadata_service};
 pub(crate) use postgres::POSTGRES_DATABASE;
 pub use postgres::{POSTGRES_USER, postgres_claim_name, postgres_credentials, postgres_service, postgres_stateful_set};
+pub(crate) use record::{Inputs, Workload, recorded, recorded_pods, with_records, without_records};
 
 /// The key of the user name in a credentials Secret.
 pub(crate) const USERNAME_KEY: &str = "username";

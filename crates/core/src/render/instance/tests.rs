@@ -316,7 +316,7 @@ fn containers_of_the_operator_are_its_own_even_where_admission_was_bypassed() {
     );
 }
 
-/// A new text here rolls every gateway of every user at the next upgrade. Change it only for that reason.
+/// A new text here makes the pods of every gateway outdated at the next upgrade. Change it only for that reason.
 #[test]
 fn the_config_hash_of_a_bare_gateway_never_changes() {
     let annotations = gateway_pods(&effective(&json!({})))
@@ -332,4 +332,41 @@ fn the_config_hash_of_a_bare_metadata_service_never_changes() {
         .metadata
         .and_then(|metadata| metadata.annotations);
     insta::assert_snapshot!(annotations.expect("annotations")[Annotation::ConfigHash.key()], @"633fe55571c611eb");
+}
+
+/// A new text here adopts the rendering of the operator in every instance at the next upgrade. Raise the version instead.
+#[test]
+fn the_inputs_hash_of_a_bare_component_never_changes() {
+    let instance = effective(&json!({}));
+    let hashes = [Component::Postgres, Component::Metadata, Component::Gateway]
+        .map(|component| inputs_hash(&instance, component, Some(HASH)));
+    insta::assert_snapshot!(hashes.join(" "), @"1-74234e98afe7498f 1-4e975de794f249af 1-f409cd2b41b7f4b4");
+}
+
+#[test]
+fn defaults_of_the_operator_are_no_inputs() {
+    let other = |defaults: &Defaults| {
+        let instance = resolve(&instance(&json!({})), defaults, false);
+        [Component::Postgres, Component::Metadata, Component::Gateway]
+            .map(|component| inputs_hash(&instance, component, Some(HASH)))
+    };
+    let before = other(&Defaults::example());
+    let after = other(&Defaults {
+        postgres_image: "other".to_owned(),
+        metadata_image: "other".to_owned(),
+        envoy_image: "other".to_owned(),
+        wake_agent_image: "other".to_owned(),
+        image_pull_secrets: vec!["other".to_owned()],
+        ..Defaults::example()
+    });
+    assert_eq!(after, before);
+    let moved = other(&Defaults {
+        cluster_domain: "other".to_owned(),
+        ..Defaults::example()
+    });
+    assert_eq!(moved[0], before[0]);
+    assert!(
+        moved[1] != before[1] && moved[2] != before[2],
+        "their addresses are others"
+    );
 }

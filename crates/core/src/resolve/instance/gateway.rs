@@ -42,6 +42,8 @@ pub struct Gateway {
     /// The merged pod template of the user and the defaults, without the operator's own fields. The first container is
     /// Envoy.
     pub template: PodTemplateSpec,
+    /// The pod template of the user alone.
+    pub user_template: PodTemplateSpec,
     /// Whether the pods of the cluster have IPv6 addresses.
     pub ipv6: bool,
     /// The ServiceAccount that the operator creates for the gateway. `None`: the template names one.
@@ -56,7 +58,8 @@ pub struct Gateway {
 
 /// Merges the user's settings with the operator's defaults.
 pub(super) fn resolve(instance: &str, spec: &GatewaySpec, defaults: &Defaults, ipv6: bool) -> Gateway {
-    let mut template = template::forward(spec.template.as_ref(), ENVOY_CONTAINER);
+    let user_template = template::forward(spec.template.as_ref(), ENVOY_CONTAINER);
+    let mut template = user_template.clone();
     let pod = template.spec.get_or_insert_default();
     let own = InstanceNames(instance).gateway();
     // A user may name the account of the operator.
@@ -71,6 +74,7 @@ pub(super) fn resolve(instance: &str, spec: &GatewaySpec, defaults: &Defaults, i
         metrics_port: metrics_port(spec),
         hold_memory: hold_memory(pod),
         template,
+        user_template,
         ipv6,
         service_account,
         wake_agent_image: defaults.wake_agent_image.clone(),

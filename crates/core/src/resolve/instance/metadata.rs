@@ -27,15 +27,19 @@ pub struct Metadata {
     /// The merged pod template of the user and the defaults, without the operator's own fields. The first container is the
     /// service itself.
     pub template: PodTemplateSpec,
+    /// The pod template of the user alone.
+    pub user_template: PodTemplateSpec,
 }
 
 /// Merges the user's settings with the operator's defaults.
 pub(super) fn resolve(spec: &MetadataSpec, defaults: &Defaults) -> Metadata {
-    let mut template = template::forward(spec.template.as_ref(), METADATA_CONTAINER);
+    let user_template = template::forward(spec.template.as_ref(), METADATA_CONTAINER);
+    let mut template = user_template.clone();
     fill(template.spec.get_or_insert_default(), defaults);
     Metadata {
         config_format: spec.config_format,
         template,
+        user_template,
     }
 }
 

@@ -95,5 +95,5 @@ async fn gauges_show_the_state_of_the_instance_and_are_removed_with_it() {
     env.wait_until_gone::<FireboltInstance>(MAIN).await;
     let gone = async || env.series_of(MAIN).is_empty().then_some(());
     env.eventually("nothing is shown of what is gone", gone).await;
-    assert_eq!(env.series_of("other").len(), 11);
+    assert_eq!(env.series_of("other").len(), 12);
 }

@@ -14,5 +14,6 @@ mod service_account;
 mod several_instances;
 mod status_history;
 mod testenv;
+mod upgrades;
 pub(crate) mod volumes;
 mod write_count;

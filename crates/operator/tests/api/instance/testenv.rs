@@ -70,7 +70,12 @@ impl InstanceEnv {
 
     /// Starts the operator, or another one.
     pub(super) fn start_operator(&mut self) {
-        self.base.start_operator_with(&[ALONE]);
+        self.start_operator_with_flags(&[]);
+    }
+
+    /// Starts the operator with more flags than usual.
+    pub(super) fn start_operator_with_flags(&mut self, more: &[&str]) {
+        self.base.start_operator_with(&[&[ALONE], more].concat());
     }
 
     /// An environment with a running operator and an instance that is ready.

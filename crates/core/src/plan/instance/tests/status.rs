@@ -219,3 +219,44 @@ fn each_change_of_phase_is_reported_once() {
     assert_eq!(emitted(&lost), [(Severity::Warning, "Degraded".to_owned())]);
     assert_eq!(emitted(&lost.reported()), []);
 }
+
+#[test]
+fn components_that_another_version_of_the_operator_rendered_are_named() {
+    let outdated = |components: &[Component]| {
+        let components = components.iter().copied().collect();
+        instance().ready().but(|case| case.observed.outdated = components)
+    };
+    let says = |case: &Case| case.condition(InstanceCondition::RenderingOutdated);
+    let all = says(&outdated(&[
+        Component::Gateway,
+        Component::Metadata,
+        Component::Postgres,
+    ]));
+    assert_eq!((all.status.as_str(), all.reason.as_str()), ("True", "OperatorUpgraded"));
+    assert!(
+        all.message
+            .contains("rendered the pods of PostgreSQL, the metadata service and the gateway; this one"),
+        "{}",
+        all.message
+    );
+    let one = outdated(&[Component::Gateway]);
+    assert!(
+        says(&one).message.contains("the pods of the gateway; this one"),
+        "{}",
+        says(&one).message
+    );
+    assert_eq!(one.status().phase, Some(Ready));
+    assert_eq!(writes(&one), []);
+    let has = |case: &Case| {
+        case.status()
+            .conditions
+            .iter()
+            .any(|it| it.type_ == "RenderingOutdated")
+    };
+    let adopted = one.reported().but(|case| case.observed.outdated.clear());
+    let unread = adopted
+        .clone()
+        .but(|case| case.observed.credentials = Credentials::Unknown);
+    assert!(!has(&adopted));
+    assert!(has(&unread), "what cannot be rendered cannot be compared");
+}

@@ -97,6 +97,9 @@ fn essence(object: &DynamicObject) -> Value {
                 "firebolt.io/config-hash",
                 "firebolt.io/credentials-hash",
                 "firebolt.io/fingerprint",
+                "firebolt.io/inputs-hash",
+                "firebolt.io/pod-template",
+                "firebolt.io/rendering-hash",
             ];
             annotations.retain(|key, _| !other.contains(&key.as_str()));
         }
