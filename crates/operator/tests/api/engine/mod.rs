@@ -14,3 +14,5 @@ mod reporting;
 mod rollouts;
 mod scrape_failures;
 mod self_healing;
+mod stops;
+mod upgrades;
