@@ -18,7 +18,7 @@ test: test-begin test-unit test-api test-gateway test-e2e ## Run every tier, qui
 
 .PHONY: test-begin
 test-begin:
-	@echo "Four tiers of tests: unit, api, gateway, e2e (which needs root). They take about 12 minutes;"
+	@echo "Four tiers of tests: unit, api, gateway, e2e (which needs root). They take about 15 minutes;"
 	@echo "the first time also some 10 minutes to compile, and 10 to build Kubernetes (make tools)."
 
 test-unit: ## Run the tests that need no cluster
