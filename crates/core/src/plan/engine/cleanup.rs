@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::plan::engine::fixture::{Case, engine, now};
-    use crate::plan::engine::{DeletedObject, EngineWrite, RefusedDelete};
+    use crate::plan::engine::{EngineWrite, RefusedDelete};
 
     fn condition(case: &Case) -> Option<(String, String)> {
         let status = case.plan().status.or(case.engine.status.clone()).unwrap();
@@ -94,17 +94,12 @@ mod tests {
     }
 
     fn deleted(case: &Case) -> Vec<String> {
-        let name = |write: EngineWrite| match write {
-            EngineWrite::Delete(DeletedObject { name, .. }) => Some(name),
-            EngineWrite::AddFinalizer
-            | EngineWrite::RemoveFinalizer
-            | EngineWrite::ApplyConfigMap { .. }
-            | EngineWrite::ApplyHeadlessService { .. }
-            | EngineWrite::CreateStatefulSet { .. }
-            | EngineWrite::ApplyRoutingService { .. }
-            | EngineWrite::SetReplicas { .. } => None,
-        };
-        case.plan().writes.into_iter().filter_map(name).collect()
+        let writes = case.plan().writes;
+        writes
+            .iter()
+            .filter_map(EngineWrite::deleted)
+            .map(|object| object.name.clone())
+            .collect()
     }
 
     /// The deletion of the headless Service of generation 0 was rejected.

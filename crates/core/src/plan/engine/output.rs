@@ -141,6 +141,22 @@ pub enum EngineWrite {
     },
 }
 
+impl EngineWrite {
+    /// The object that is deleted, if one is.
+    pub(super) fn deleted(&self) -> Option<&DeletedObject> {
+        match self {
+            Self::Delete(object) => Some(object),
+            Self::AddFinalizer
+            | Self::RemoveFinalizer
+            | Self::ApplyConfigMap { .. }
+            | Self::ApplyHeadlessService { .. }
+            | Self::CreateStatefulSet { .. }
+            | Self::ApplyRoutingService { .. }
+            | Self::SetReplicas { .. } => None,
+        }
+    }
+}
+
 /// An object to delete.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeletedObject {

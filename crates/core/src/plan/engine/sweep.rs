@@ -51,22 +51,16 @@ mod tests {
     use firebolt_api::EnginePhase::{Creating, Draining, Stable};
 
     use super::*;
-    use crate::plan::engine::DeletedObject;
     use crate::plan::engine::GateCause::ClassUnready;
     use crate::plan::engine::fixture::{Case, engine, route_to};
 
     fn deleted(case: &Case) -> Vec<String> {
-        let name = |write: &EngineWrite| match write {
-            EngineWrite::Delete(DeletedObject { name, .. }) => Some(name.clone()),
-            EngineWrite::AddFinalizer
-            | EngineWrite::RemoveFinalizer
-            | EngineWrite::ApplyConfigMap { .. }
-            | EngineWrite::ApplyHeadlessService { .. }
-            | EngineWrite::CreateStatefulSet { .. }
-            | EngineWrite::ApplyRoutingService { .. }
-            | EngineWrite::SetReplicas { .. } => None,
-        };
-        case.plan().writes.iter().filter_map(name).collect()
+        let writes = case.plan().writes;
+        writes
+            .iter()
+            .filter_map(EngineWrite::deleted)
+            .map(|object| object.name.clone())
+            .collect()
     }
 
     #[test]

@@ -43,18 +43,10 @@ pub(super) fn limit(input: &Input, plan: Plan) -> Plan {
         cleanup::requeue_after(input),
         (input.limits.adoption == Adoption::Waits).then_some(ADOPTION_INTERVAL),
     ];
-    let held = |write: &EngineWrite| match write {
-        EngineWrite::Delete(object) => {
-            let mut refused = input.limits.refused_deletes.iter();
-            refused.any(|refused| refused.uid == object.uid && !refused.retry_after.is_zero())
-        }
-        EngineWrite::AddFinalizer
-        | EngineWrite::RemoveFinalizer
-        | EngineWrite::ApplyConfigMap { .. }
-        | EngineWrite::ApplyHeadlessService { .. }
-        | EngineWrite::CreateStatefulSet { .. }
-        | EngineWrite::ApplyRoutingService { .. }
-        | EngineWrite::SetReplicas { .. } => false,
+    let held = |write: &EngineWrite| {
+        let mut refused = input.limits.refused_deletes.iter();
+        let object = write.deleted();
+        object.is_some_and(|object| refused.any(|refused| refused.uid == object.uid && !refused.retry_after.is_zero()))
     };
     let throttle = input.limits.drift.filter(|_| plan.corrects_drift());
     Plan {
